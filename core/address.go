@@ -35,7 +35,7 @@ type Address struct {
 	// SubscriptionPath.
 	Entity     string
 	Sub        SubQueue
-	Management bool
+	Management bool // the entity's $management node
 
 	// Unread is the client's text if it is not a valid address. Calls then return NotFound.
 	Unread string

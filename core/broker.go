@@ -104,7 +104,7 @@ type Receiver interface {
 type SessionOptions struct {
 	ReceiverOptions // its Closed also gets SessionLockLost if the lock ends before Close
 	ID              string
-	Next            bool
+	Next            bool // accept the next free session, whatever its ID
 	// Sharing is NonExclusive if another receiver may take over the session.
 	Sharing SessionMode
 	// TakeOver, if not zero, is the token of the session's lock. The lock passes to this receiver,
@@ -199,7 +199,7 @@ type Runtime struct {
 	Deferred           int64 `json:"deferred"` // included in Active
 	Scheduled          int64 `json:"scheduled"`
 	DeadLetter         int64 `json:"deadLetter"`
-	Transfer           int64 `json:"transfer"`
+	Transfer           int64 `json:"transfer"` // messages to be moved to other entities
 	TransferDeadLetter int64 `json:"transferDeadLetter"`
 	Damaged            int64 `json:"damaged"` // in all sub-queues, and in no other count: see Operations
 	Bytes              int64 `json:"bytes"`

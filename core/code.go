@@ -16,22 +16,22 @@ func (c Code) Error() string { return string(c) }
 const (
 	NotFound        Code = "not_found"
 	AlreadyExists   Code = "already_exists"
-	Conflict        Code = "conflict"        // the entity has changed since the caller read it
-	EntityDisabled  Code = "entity_disabled" // the entity's status forbids the operation
-	Unauthorized    Code = "unauthorized"
-	NotAllowed      Code = "not_allowed"      // the entity or the message does not allow the operation
-	InvalidArgument Code = "invalid_argument" // a malformed or inconsistent argument
-	OutOfRange      Code = "out_of_range"     // an argument outside its limits
-	TooLarge        Code = "too_large"
-	QuotaExceeded   Code = "quota_exceeded" // the entity is full, or a limit of the gateway is reached
-	LockLost        Code = "lock_lost"
+	Conflict        Code = "conflict"          // the entity has changed since the caller read it
+	EntityDisabled  Code = "entity_disabled"   // the entity's status forbids the operation
+	Unauthorized    Code = "unauthorized"      // no token, a bad token, or a missing claim
+	NotAllowed      Code = "not_allowed"       // the entity or the message does not allow the operation
+	InvalidArgument Code = "invalid_argument"  // a malformed or inconsistent argument
+	OutOfRange      Code = "out_of_range"      // an argument outside its limits
+	TooLarge        Code = "too_large"         // the message exceeds the entity's message size
+	QuotaExceeded   Code = "quota_exceeded"    // the entity is full, or a limit of the gateway is reached
+	LockLost        Code = "lock_lost"         // settle or renew came after the lock ended
 	MessageNotFound Code = "message_not_found" // no deferred or scheduled message has that number
-	SessionLockLost Code = "session_lock_lost"
-	SessionLocked   Code = "session_locked"
-	Timeout         Code = "timeout"
-	Busy            Code = "busy" // the store cannot serve this now: try again
-	NotImplemented  Code = "not_implemented"
-	Internal        Code = "internal" // a fault of the gateway; its log has the cause
+	SessionLockLost Code = "session_lock_lost" // the operation came after the session's lock ended
+	SessionLocked   Code = "session_locked"    // another receiver holds the session
+	Timeout         Code = "timeout"           // the operation did not finish in the time given
+	Busy            Code = "busy"              // the store cannot serve this now: try again
+	NotImplemented  Code = "not_implemented"   // the gateway does not offer the operation
+	Internal        Code = "internal"          // a fault of the gateway; its log has the cause
 )
 
 // Codes lets a test check that a bridge maps every Code.
@@ -57,6 +57,7 @@ type Refusal struct {
 	Condition string
 }
 
+// Refuse makes a Refusal.
 func Refuse(code Code, format string, args ...any) error {
 	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
 }

@@ -19,6 +19,7 @@ const (
 	StatusReceiveDisabled Status = "ReceiveDisabled"
 )
 
+// Statuses lists all statuses.
 var Statuses = [...]Status{StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled}
 
 // CanSend reports whether the status allows sending.
@@ -54,7 +55,7 @@ type Settings struct {
 	RequiresDuplicateDetection          bool
 	DuplicateDetectionHistoryTimeWindow time.Duration
 	RequiresSession                     bool
-	DefaultMessageTimeToLive            time.Duration
+	DefaultMessageTimeToLive            time.Duration // Forever: messages do not expire
 	DeadLetteringOnMessageExpiration    bool
 	// DeadLetteringOnFilterEvaluationExceptions dead-letters a message for which a rule of the
 	// subscription cannot be evaluated. Otherwise the message is dropped.
@@ -67,7 +68,7 @@ type Settings struct {
 	ForwardTo                                 string
 	ForwardDeadLetteredMessagesTo             string
 	UserMetadata                              string
-	AutoDeleteOnIdle                          time.Duration
+	AutoDeleteOnIdle                          time.Duration // Forever: never
 	EnablePartitioning                        bool
 	SupportOrdering                           bool
 	EnableExpress                             bool
@@ -109,7 +110,7 @@ const (
 	MaxHeaderBytes         = 64 << 10
 	MaxPartitions          = 32
 	MaxDeadLetterTextChars = 4096
-	MaxPeek                = 250
+	MaxPeek                = 250 // messages that one peek returns
 )
 
 // DefaultSettings returns the settings of an entity that is created without settings.
@@ -233,7 +234,7 @@ type Applied struct {
 	RateLimit string `json:"rateLimit,omitempty"` // maximum deliveries over all gateways, such as "5/s"
 	// CircuitBreaker is the state at this gateway: "closed", "open" or "half-open".
 	CircuitBreaker  string `json:"circuitBreaker,omitempty"`
-	KeepDeadLetters string `json:"keepDeadLetters,omitempty"`
+	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
 }
 
 // Differing returns the settings to check in an update from old to q. It leaves out values that the

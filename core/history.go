@@ -8,8 +8,8 @@ import (
 
 // HistoryBounds bound the history of an entity in one partition. Zero means no history.
 type HistoryBounds struct {
-	Keep time.Duration
-	Max  int // events, including those of sub-queues
+	Keep time.Duration // how long an event is kept
+	Max  int           // events, including those of sub-queues
 }
 
 // Limits of a history.
@@ -41,7 +41,7 @@ const (
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed, with this one
 	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, with the number Other; see Reason
 	EventExpired      EventKind = "expired"       // dropped, because its time to live was over
-	EventCancelled    EventKind = "cancelled"
+	EventCancelled    EventKind = "cancelled"     // removed while it was scheduled
 )
 
 // Events that the broker writes soon after they happen.

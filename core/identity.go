@@ -11,6 +11,7 @@ import (
 // Right is a set of the rights Send, Listen and Manage.
 type Right uint8
 
+// The single rights.
 const (
 	Send Right = 1 << iota
 	Listen

@@ -14,8 +14,8 @@ type Limits struct {
 	MaxNamespaceName int
 	MaxPolicies      int
 	MaxEntities      int // queues and topics together
-	MaxPartitioned   int
-	MaxConnections   int
+	MaxPartitioned   int // partitioned queues and topics
+	MaxConnections   int // connections to the namespace at a time
 
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes, which is the size of each partition
 	MaxMessageSizeKB   int64         // maximum of MaxMessageSizeInKilobytes
@@ -25,7 +25,7 @@ type Limits struct {
 	MaxPurge           int           // messages that one request may delete
 	MaxLockDuration    time.Duration
 	MaxSQLLength       int // characters of a filter, and of an action
-	MaxSubscriptions   int
+	MaxSubscriptions   int // subscriptions of a topic
 
 	ExclusiveSessions  bool // sessions cannot be taken over
 	NoBinaryProperties bool // message properties cannot have binary values

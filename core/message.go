@@ -47,7 +47,7 @@ type Message struct {
 	Annotations Properties
 	// DeliveryAnnotations are the sender's. Receivers get them, too.
 	DeliveryAnnotations Properties
-	Properties          Properties
+	Properties          Properties // the application's typed key-value pairs
 
 	Body Body
 	// Footer is the encoded footer map of the sender, or nil.
@@ -168,7 +168,7 @@ type BrokerProperties struct {
 	State                  State
 	DeadLetterSource       string
 	DeadLetteredTime       time.Time // zero for other messages, and if unknown
-	Partitioned            bool
+	Partitioned            bool      // the entity has several partitions
 }
 
 // Delivery is a message with its broker properties.

@@ -38,7 +38,7 @@ type Stage struct {
 	Kind StageKind
 	// Entity is the queue or topic to which the messages are sent.
 	Entity     string
-	Parameters Properties
+	Parameters Properties // from the configuration of the stage
 }
 
 // VerdictAction says what happens to a message.

@@ -32,10 +32,10 @@ type FilterKind uint8
 
 // Stores keep the names of the kinds, so these must not change.
 const (
-	SQLFilter FilterKind = iota
-	TrueFilter
-	FalseFilter
-	CorrelationFilter
+	SQLFilter         FilterKind = iota // an SQL expression decides
+	TrueFilter                          // every message matches
+	FalseFilter                         // no message matches
+	CorrelationFilter                   // properties must be equal
 )
 
 var filterKinds = [...]string{"sql", "true", "false", "correlation"}

@@ -8,6 +8,7 @@ import (
 // Kinds is a set of kinds of entities.
 type Kinds uint8
 
+// Sets of one kind each, and AllKinds.
 const (
 	Queues        Kinds = 1 << Queue
 	Topics        Kinds = 1 << Topic

@@ -32,6 +32,7 @@ type Store interface {
 	Close() error
 }
 
+// About describes a store.
 type About struct {
 	Engine   string        `json:"engine"`             // "memory", "redis", "redis cluster", …
 	Detail   string        `json:"detail,omitempty"`   // version and address, without credentials
@@ -40,6 +41,7 @@ type About struct {
 	Skew     time.Duration `json:"-"`                  // how far the engine's clock is ahead of this machine's
 }
 
+// Listing selects the entities of a namespace to list.
 type Listing struct {
 	Kind  Kind
 	Topic string // for the kind Subscription: the topic whose subscriptions to list
@@ -156,11 +158,12 @@ type Most struct {
 	Bytes int64
 }
 
+// LockRequest selects the messages to lock.
 type LockRequest struct {
-	Most     // ignored with Numbers
-	Session  *SessionLock
-	Numbers  []int64 // sequence numbers; nil: any available messages
-	Deferred bool
+	Most                  // ignored with Numbers
+	Session  *SessionLock // with Policy.Sessions, the lock of the session to receive from
+	Numbers  []int64      // sequence numbers; nil: any available messages
+	Deferred bool         // Numbers select deferred messages
 }
 
 // Left reports whether more messages may be available after Lock returned ds and next: ds is as
@@ -335,6 +338,7 @@ type Copy struct {
 	Message *Message
 }
 
+// SessionMode says whether another receiver can take over a session's lock.
 type SessionMode uint8
 
 const (
@@ -344,6 +348,7 @@ const (
 	NonExclusive
 )
 
+// SessionLock is the lock of a session.
 type SessionLock struct {
 	ID    string // in the spelling of the receiver or, with SessionRequest.Next, of the session's first message
 	Index uint16
@@ -363,6 +368,7 @@ func (l *SessionLock) Token() LockToken {
 	return NewLockToken(l.Index, 0, l.Nonce)
 }
 
+// SessionRequest says which session to lock, and how.
 type SessionRequest struct {
 	ID       string
 	Next     bool        // the session that has waited longest, whatever its ID
@@ -421,12 +427,12 @@ type Sessions interface {
 
 // SessionInfo is what a store knows of a session without reading its messages.
 type SessionInfo struct {
-	ID          string    `json:"session"`   // as in the request
-	Available   int64     `json:"available"` // messages that the holder can lock, unless the session is paused
-	Locked      int64     `json:"locked"`    // including deferred messages that are locked
-	Delayed     int64     `json:"delayed"`   // those of Locked that pause the session
-	Deferred    int64     `json:"deferred"`  // without those that are locked
-	LockedUntil time.Time `json:"lockedUntil,omitzero"`
+	ID          string    `json:"session"`              // as in the request
+	Available   int64     `json:"available"`            // messages that the holder can lock, unless the session is paused
+	Locked      int64     `json:"locked"`               // including deferred messages that are locked
+	Delayed     int64     `json:"delayed"`              // those of Locked that pause the session
+	Deferred    int64     `json:"deferred"`             // without those that are locked
+	LockedUntil time.Time `json:"lockedUntil,omitzero"` // zero: not locked
 	HasState    bool      `json:"-"`
 	StateBytes  int64     `json:"-"`
 	State       []byte    `json:"state,omitempty"` // nil if the session has none, or without content
@@ -449,6 +455,7 @@ type Appended struct {
 	Err     error
 }
 
+// Outcome is the way in which a lock ends.
 type Outcome uint8
 
 // Release unlocks a message without counting a failed delivery.
@@ -495,6 +502,7 @@ type Settlement struct {
 	Failed bool
 }
 
+// Renewal is the result of renewing one lock.
 type Renewal struct {
 	Until time.Time
 	Err   error // nil, LockLost or a failure
@@ -510,15 +518,17 @@ type Stats struct {
 	Bytes     int64 // approximate memory of all that is stored for clients: see Policy.MaxBytes
 	Enqueued  int64 // sequence numbers used; a scheduled message gets a second one when it becomes active
 
-	SessionsHeld    int64
+	SessionsHeld    int64 // sessions that are locked
 	SessionsWaiting int64 // sessions with available messages, no lock and no pause
 }
 
+// Counted is the result of StatsOf for one partition.
 type Counted struct {
 	Stats Stats
 	Err   error
 }
 
+// Add adds the counts of another partition.
 func (s *Stats) Add(t Stats) {
 	s.Ready += t.Ready
 	s.Locked += t.Locked

@@ -60,7 +60,7 @@ type backlog struct {
 type holdings struct {
 	memory   *fair.Waiter // for all goroutines
 	underWay map[int64]struct{}
-	held     int // bytes of these requests
+	held     int // bytes of the requests in underWay
 	waiting  int
 	charged  int  // bytes of output and deliveries that are charged to memory
 	starved  bool // feeds could not request messages for lack of memory

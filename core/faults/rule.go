@@ -53,7 +53,7 @@ const (
 	LoseLock Effect = "lose-lock" // of a message or session, right after the delivery
 	Reorder  Effect = "reorder"   // the message comes after the next one, or after Rule.Delay (default a second)
 	Cut      Effect = "cut-transfer"
-	// the message is abandoned, but the client is told that it is completed
+	// DeliverTwice abandons the message, but tells the client that it is completed.
 	DeliverTwice Effect = "deliver-twice"
 	ExpireToken  Effect = "expire-token" // after Rule.Delay, whatever the token's own expiry
 )

@@ -69,7 +69,7 @@ type Circuit struct {
 	until       time.Time
 	round       int // incremented when the circuit opens
 	limit       int // messages in flight while half-open
-	full        int
+	full        int // the limit at which the circuit closes
 	probes      int
 	seen, wrong int // results in the current window, and failures among them
 }
