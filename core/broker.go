@@ -82,7 +82,7 @@ type ReceiverOptions struct {
 	Accept string
 }
 
-// AnyMessage is credit in bytes for a message of any size.
+// AnyMessage is enough credit, in bytes, for one message of any size.
 const AnyMessage = MaxMessageSizeKB << 10
 
 // Receiver receives messages from one entity under credit.

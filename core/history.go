@@ -107,11 +107,11 @@ type Histories interface {
 	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
-// Account has the events, oldest first, of one message of an entity or of all messages with one id.
+// Account is the history of one message of an entity, or of all its messages with the same id.
 type Account struct {
 	Entity string
 	Kind   Kind
-	Events []Event
+	Events []Event // oldest first
 	// Applied may explain why a message is not delivered, or is gone.
 	Applied Applied
 	// Unmatched are a topic's subscriptions that got no copy of the newest of these messages.

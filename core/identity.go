@@ -226,9 +226,9 @@ func CertificateOf(ctx context.Context) *x509.Certificate {
 // gateway, with or without port, the most specific first; they select the namespace.
 type Authority interface {
 	// Token verifies that a shared access signature is genuine and has not expired, and that its
-	// resource covers audience, a URI or a path ("": not checked). The Grant's scope is that
-	// resource. If token is "", it verifies the certificate of WithCertificate. The text of
-	// Unauthorized says what is wrong.
+	// resource covers audience, a URI or a path ("": not checked). The signature's
+	// resource is the Grant's scope. If token is "", Token verifies the certificate that
+	// WithCertificate has put into ctx. The text of Unauthorized says what is wrong.
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies the name and key of a policy, as SASL PLAIN sends them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)

@@ -26,7 +26,7 @@ type ScheduleSettings struct {
 	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 
-// For ticks at which no gateway could send: send the last one late, or none.
+// After ticks at which no gateway could send, MissedOnce sends one late message, MissedSkip none.
 const (
 	MissedOnce = "once"
 	MissedSkip = "skip"

@@ -79,7 +79,7 @@ func countBatch(body []byte) (n int64) {
 	return n
 }
 
-// isTruncated reports whether the JSON text is invalid or incomplete, not only its contents.
+// isTruncated reports whether the JSON text itself is invalid or incomplete, and not a value in it.
 func isTruncated(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -264,7 +264,7 @@ type pinging uint8
 
 const (
 	noPing     pinging = iota
-	pingWaits          // the ping is in out
+	pingWaits          // the ping is in conn.out
 	pingLeaves         // the writer has the ping
 )
 

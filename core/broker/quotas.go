@@ -74,9 +74,9 @@ func withReportedSize(e core.Entity) core.Entity {
 }
 
 // withUse sets AccessedAt to the last use at this gateway, which the store may not know yet. The
-// creation counts as a use of a subscription. Stores keep milliseconds; but since clients compare
-// the times, an update at the same millisecond becomes later than the creation, and a use later
-// than both.
+// creation counts as a use of a subscription. Clients compare CreatedAt, UpdatedAt and AccessedAt,
+// but stores keep only milliseconds; so withUse makes UpdatedAt later than CreatedAt, and AccessedAt
+// later than UpdatedAt, by a tick if necessary.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {

@@ -33,8 +33,8 @@ type Live interface {
 	Answers(host string) bool
 	// Time returns the namespace's time when the store's time is now. Without a Clock, it is now.
 	Time(now time.Time) time.Time
-	// Faults and ChangeFaults implement faults.Book. A namespace of the registry has its rules in
-	// its record. Those of other namespaces end with the process.
+	// Faults and ChangeFaults implement faults.Book. The fault rules of a namespace of the
+	// registry are stored in its record; those of other namespaces are lost when the process ends.
 	Faults() string
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }

@@ -14,7 +14,7 @@ type Named struct {
 	core.Serializer
 }
 
-// Chain has serializers in the order of tries. It is immutable and safe for concurrent use.
+// Chain has serializers in the order in which they are tried. It is immutable and safe for concurrent use.
 type Chain struct {
 	members []Named
 	room    *Room

@@ -37,8 +37,8 @@ type datum struct {
 	text string
 }
 
-// A tick is .NET's unit of time, 100 ns. In .NET, and in messages, ticks of instants count from the
-// year 1, here from 1970.
+// A tick is .NET's unit of time, 100 ns. .NET and messages count the ticks of an instant from the
+// year 1, this package counts them from 1970.
 const (
 	tick           = 100 * time.Nanosecond
 	ticksPerSecond = int64(time.Second / tick)

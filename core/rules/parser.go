@@ -7,8 +7,8 @@ import (
 // maxDepth limits how deep parentheses, NOT, signs and functions can be nested.
 const maxDepth = 64
 
-// parser turns the text of a filter or an action into expressions. At the first error the text
-// ends, and the results no longer matter.
+// parser turns the text of a filter or an action into expressions. After the first error it sees
+// the end of the text, and its results must not be used.
 type parser struct {
 	lexer      lexer
 	token      token

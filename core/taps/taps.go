@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxTaps = 20 // open at the same time, of a namespace at a gateway
+	maxTaps = 20 // taps open at the same time, per namespace and gateway
 	// A tap holds up to maxHeld messages, of maxHeldBytes together, and misses further ones.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
@@ -69,7 +69,7 @@ func (s *Taps) End() {
 	}
 }
 
-// numbers has the numbers of the stored messages, or is nil.
+// numbers are the sequence numbers of the group's messages; nil: not known.
 func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	s.mu.Lock()
 	list := slices.Clone(s.all[entity])

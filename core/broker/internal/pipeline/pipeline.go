@@ -112,8 +112,9 @@ func (p *Stages) IsEmpty() bool {
 	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
 }
 
-// SetSchema sets the router that compares messages with a schema; nil removes it. Counts continue.
-// The verdict for a mismatch has a Reason. A mismatch that passes nevertheless is only counted.
+// SetSchema sets the router that compares messages with a schema; nil removes it. A new router
+// continues the counts of the previous one. The router's verdict for a mismatch has a Reason. If
+// that verdict is VerdictPass, the mismatch is only counted.
 func (p *Stages) SetSchema(r *core.Router) {
 	if r == nil {
 		p.schema.Store(nil)
