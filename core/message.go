@@ -178,8 +178,8 @@ type Delivery struct {
 }
 
 // SetDue corrects ScheduledEnqueueTime if Activate has changed it since the message was stored. due
-// is when the message becomes due, or zero if it is no longer scheduled. If it became available
-// before its scheduled time, it gets the time at which it became available.
+// is when the message becomes due, or zero if it is no longer scheduled. For a message
+// that became available before its scheduled time, SetDue sets the time at which that happened.
 func (d *Delivery) SetDue(due time.Time) {
 	if due.IsZero() {
 		if due = d.EnqueuedTime; !d.ScheduledEnqueueTime.After(due) {

@@ -111,10 +111,10 @@ type Attempt struct {
 	Err         error
 }
 
-// Undecodable is the error for a payload that no serializer could decode, in the order of tries.
+// Undecodable is the error for a payload that no serializer could decode.
 type Undecodable struct {
-	ContentType string // as the message declares it
-	Tried       []Attempt
+	ContentType string    // as the message declares it
+	Tried       []Attempt // in order
 }
 
 // Error returns the description of the dead letter.

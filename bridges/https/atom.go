@@ -72,7 +72,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// Without one of methods, only refuses the request.
+// only calls do if the request's method is one of methods, and otherwise refuses the request.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -80,7 +80,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized is only for a request that must also prove an identity.
+// authorized is like only, but the request must also prove an identity before do is called.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {

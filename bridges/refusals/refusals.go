@@ -23,7 +23,7 @@ const (
 	burst       = 20 // in seconds: how long unused lines accumulate
 )
 
-// The log has at most so many characters of a text from a peer.
+// The largest numbers of characters of a peer's text that are logged.
 const (
 	maxEntity = 300
 	maxText   = 600

@@ -32,8 +32,8 @@ var ErrLockLost = errors.New("the lock of the message or of its session has expi
 
 // The zero ReceiverOptions lock messages, outside of sessions.
 type ReceiverOptions struct {
-	Session *string       // receive from the session with this id
-	Next    time.Duration // or wait up to this long for the next free session with messages; 0: do not
+	Session *string       // id of the session to receive from; nil: see Next
+	Next    time.Duration // if Session is nil, how long to wait for a free session with messages; 0: receive without a session
 	Delete  bool
 	Largest int64 // bytes of the largest message of the entity; 0: not known
 }

@@ -65,8 +65,8 @@ func (b *readBuffer) free() {
 const moreRequests = 64
 
 // read passes requests to the owner until the connection ends, or the client violates the protocol.
-// It continues when the previous requests have begun, so that whatever a client writes before it
-// disconnects begins before the connection ends.
+// It reads on only when the previous requests have begun: thus all requests that a client writes
+// before it disconnects begin before the connection ends.
 func (c *conn) read() {
 	for {
 		got, err := c.readFrames()
@@ -260,7 +260,7 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil
 }
 
-// messagesOfFrame is how many times the size of the largest message a frame may have. That is
+// messagesOfFrame is the largest size of a frame, as a multiple of the largest message. That is
 // enough for one message in which every character is escaped, or for several in base64.
 const messagesOfFrame = 8
 

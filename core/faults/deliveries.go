@@ -49,7 +49,7 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 	}
 }
 
-// one delivers the only message in one, with the effect of f unless f is nil. d.mu is held.
+// one delivers a single message (one has length 1), with the effect of f unless f is nil. d.mu is held.
 func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)

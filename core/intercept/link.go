@@ -9,7 +9,8 @@ import (
 )
 
 type Link struct {
-	// Closed is the callback for the broker, for all but a transaction. It may be nil.
+	// Closed is the callback that was passed to the broker when the link was opened; it may be
+	// nil. A transaction has none.
 	Closed func(error)
 
 	front       *Front
