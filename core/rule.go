@@ -110,7 +110,8 @@ const DefaultRuleName = "$Default"
 const (
 	MaxRuleName  = 50       // characters
 	MaxSQLLength = 16 << 10 // characters of a filter, and of an action
-	// A longer filter or action, in bytes, counts as several rules in the limits of a topic.
+	// A filter or an action of more than SQLLengthOfOne bytes counts as several rules in the
+	// limits of a topic.
 	SQLLengthOfOne      = 1024
 	MaxActionStatements = 32
 )

@@ -286,7 +286,7 @@ func (s *Session) lockMessages(most core.Most) {
 		s.delivering = false
 		s.deliverEnded.Broadcast()
 		s.mu.Unlock()
-	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // otherwise they would stay locked for the next holder of the lock
+	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // otherwise the messages would stay locked for the next holder of the lock
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
 		e.Log.Info("messages are lost, because a receive-and-delete session receiver closed before it got them", "entity", e.View().Name, "count", len(ds))
