@@ -181,7 +181,7 @@ type Options struct {
 	TLS     *tls.Config
 	Host    string
 
-	User, Password string
+	User, Password string // for SASL PLAIN
 	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
 	// token for all entities instead. Entity is that of the policy, or "" if it is not known.
 	Policy, Key, Signature, Entity string
