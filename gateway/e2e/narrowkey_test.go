@@ -81,7 +81,7 @@ var narrowAttacks = []struct {
 		for i := range batch.Data {
 			batch.Data[i] = encoded
 		}
-		return sender.Send(n.ctx, batch, nil)
+		return n.send(sender, batch)
 	}},
 	{"batches of 4,000 messages for a topic whose rules make 501 copies of each", func(n *narrow) error {
 		return n.post("events/messages", "narrow-events", "application/vnd.microsoft.servicebus.json", "["+strings.Repeat(`{},`, 3999)+"{}]")
@@ -297,6 +297,11 @@ func (n *narrow) dial(queue, policy string) (_ *amqp.Conn, hangUp func(), _ erro
 	return conn, hangUp, nil
 }
 
+// send waits until the connection ends: if a Send's context ends, go-amqp 1.7.0 can wait forever.
+func (n *narrow) send(s *amqp.Sender, m *amqp.Message) error {
+	return s.Send(context.WithoutCancel(n.ctx), m, nil)
+}
+
 // authorize puts a token for a queue.
 func (n *narrow) authorize(conn *amqp.Conn, queue, policy string) error {
 	session, err := conn.NewSession(n.ctx, nil)
@@ -312,10 +317,10 @@ func (n *narrow) authorize(conn *amqp.Conn, queue, policy string) error {
 		return err
 	}
 	here := "here"
-	if err := sender.Send(n.ctx, &amqp.Message{
+	if err := n.send(sender, &amqp.Message{
 		Value: n.token(queue, policy), Properties: &amqp.MessageProperties{MessageID: "1", ReplyTo: &here},
 		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": "sb://localhost/" + queue},
-	}, nil); err != nil {
+	}); err != nil {
 		return err
 	}
 	answer, err := answers.Receive(n.ctx, nil)
