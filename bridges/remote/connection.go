@@ -169,3 +169,28 @@ func (l *connection) receiver(ctx context.Context, entity string, within time.Du
 	}
 	return l.session.NewReceiver(ctx, entity, o)
 }
+
+// send calls a method of a link that sends. It returns soon after ctx ends: the methods of go-amqp
+// 1.7.0 wait forever if the context and the link end at the same moment.
+func send[T any](ctx context.Context, method func() (T, error)) (result T, err error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := method()
+		ended <- outcome{result, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.result, o.err
+	case <-ctx.Done():
+	}
+	select {
+	case o := <-ended:
+		return o.result, o.err
+	case <-time.After(farewell):
+		return result, context.Cause(ctx)
+	}
+}

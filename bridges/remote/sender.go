@@ -90,11 +90,11 @@ func (s *Sender) Flush(ctx context.Context) error {
 	}
 	n := len(s.batch)
 	s.batch, s.size = nil, 0
-	if err := s.link.Send(ctx, &m, nil); err != nil {
-		return err
+	_, err := send(ctx, func() (any, error) { return nil, s.link.Send(ctx, &m, nil) })
+	if err == nil {
+		s.sent += n
 	}
-	s.sent += n
-	return nil
+	return err
 }
 
 // Schedule sends all messages, or none. The sequence numbers are for CancelScheduled.
