@@ -38,7 +38,7 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 
 const besideConnections = 64
 
-// besideAdmission is separate, so that the clients of one listener cannot exclude those of another.
+// besideAdmission has separate limits, so that the clients of one listener cannot exclude others.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }

@@ -153,7 +153,7 @@ func bindStoreFlags(c *cobra.Command) {
 	}
 }
 
-// openForCopy opens the store of the flags. If read is true, the store must exist.
+// openForCopy opens the store that the flags describe. If read is true, the store must exist.
 func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) {
 	settings, err := config.Load(c.Flags(), environ)
 	if err != nil {

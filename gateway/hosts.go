@@ -47,7 +47,7 @@ func (n *hostNames) check(host string) error {
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 
-// guard is for paths that need no key.
+// guard refuses requests for other hosts than the gateway's, on paths that need no key.
 func (n *hostNames) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.has(r.Host) {

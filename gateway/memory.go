@@ -45,7 +45,7 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 		debug.SetMemoryLimit(available / 100 * 85) // the runtime exceeds the limit if it has too little CPU time to collect
 	}
 	of := partsOf(available)
-	if n, err := memory.Parse(c.MessageMemory); err == nil { // else it is not set, because it was validated
+	if n, err := memory.Parse(c.MessageMemory); err == nil { // it was validated, so an error means that it is not set
 		of.messages = n
 	}
 	log.Debug("memory", "available", available, "messages", of.messages)

@@ -34,7 +34,7 @@ type runningPush struct {
 }
 
 // A push whose configuration has changed starts again when its requests in flight have ended. Calls
-// must not overlap.
+// of set must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}

@@ -23,7 +23,7 @@ type reloads struct {
 
 // reloader applies changes of the log level, policies, hosts and quotas of namespaces, retries,
 // rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes, certificates,
-// and entities that do not exist yet; nothing if the configuration has an error.
+// and entities that do not exist yet. If the configuration has an error, it applies nothing.
 type reloader struct {
 	reloads
 	began       *config.Config // as at the start of the gateway

@@ -128,8 +128,8 @@ type Options struct {
 	// SenderCredit bounds the messages that the client has sent on one link and that are not stored
 	// yet; default 1000.
 	SenderCredit int
-	// MaxUnsettled bounds the unsettled deliveries of one link; default 10000. Further ones wait
-	// until the client settles some of them, or locks of them end.
+	// MaxUnsettled bounds the unsettled deliveries of one link; default 10000. More deliveries wait
+	// until the client settles some, or until locks end.
 	MaxUnsettled int
 	// MaxConnectionUnsettled bounds the unsettled deliveries on all links of a connection; default
 	// 50000. The bridge returns messages beyond this bound to their queues.

@@ -75,7 +75,7 @@ type backlog struct {
 }
 
 type waiter interface {
-	// resume sends what the writer accepts. It reports whether the rest waits for the writer alone.
+	// resume sends what the writer accepts. It returns true if only the writer delays the rest.
 	resume() bool
 }
 

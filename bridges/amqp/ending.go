@@ -10,7 +10,7 @@ import (
 type ending struct {
 	lost    error     // why the transport failed, or nil
 	gone    bool      // nothing is read any more
-	closing time.Time // end of the current period (calls in flight, the client's close after said, broker calls after ended), or zero if the connection is not closing
+	closing time.Time // end of the current step, or zero: calls in flight, then (said) the client's close, then (ended) broker calls
 	drains  string    // why the connection closes once no call is in flight, for the client; "" if it does not close
 	said    bool      // our close is sent
 	ended   bool      // both sides have closed

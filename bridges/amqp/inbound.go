@@ -98,8 +98,8 @@ func decodeBatch(payload []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// timeToLive returns the time to live, from the header up to 49.7 days (a uint of ms). For more,
-// clients set the creation and the expiry time.
+// timeToLive returns the message's time to live. The header's field, a uint of milliseconds, ends
+// at 49.7 days; for a longer time, clients set the creation and the expiry time.
 func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	ms := int64(h.TTL.Or(0))
 	if ms == math.MaxUint32 && p.AbsoluteExpiryTime.Set {

@@ -117,8 +117,8 @@ const (
 	selectorCode   uint64 = 0x0000468c00000004
 )
 
-// checkTermini refuses unsupported requests that change which messages a client gets. Other
-// unsupported requests are left out of the answer.
+// checkTermini refuses dynamic nodes and selectors, because without them the client would get other
+// messages than it expects. The answer leaves out other unsupported requests.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
 		return core.Refuse(core.NotImplemented, "Dynamic nodes, such as temporary queues, are not supported: create a queue and use its name.")
@@ -193,8 +193,8 @@ type opening[T any] struct {
 	err    error
 }
 
-// open runs call, which opens something for link l, outside the owner. It then runs attach, or
-// refuses the link if call failed. If attach returns false, the link has ended: open runs abandon.
+// open runs call in a goroutine, to open something for link l. Then it runs attach, or refuses the
+// link if call failed. If attach returns false, the link has ended, and open runs abandon.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {

@@ -51,7 +51,7 @@ func (c *conn) anyRight(path string) (err error) {
 	return err
 }
 
-// operation is a request to a $management node. It runs outside the owner.
+// operation is a request to a $management node. It runs in its own goroutine.
 type operation struct {
 	front   bridges.Front
 	ctx     context.Context

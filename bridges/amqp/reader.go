@@ -107,8 +107,7 @@ type input struct {
 
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// read reads once, first into the slice into, and then behind the bytes in buf. filled counts only
-// bytes in into.
+// read reads once. It fills the slice into before buf; filled is the number of bytes in into.
 func (in *input) read(into []byte) (filled int, err error) {
 	if in.n > 0 && in.n == len(in.buf) { // the frame is larger than the buffer
 		in.move(make([]byte, 2*len(in.buf)), in.buf)

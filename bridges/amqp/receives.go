@@ -124,7 +124,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		r.stop()
 		return true
 	}
-	r.flowed() // the client may have given credit before the answer
+	r.flowed() // the client may have given credit before we answered the attach
 	return true
 }
 
@@ -185,7 +185,7 @@ func (r *receiverLink) stop() {
 		return func() { // release the messages only after Close: before, the receiver would get them again
 			r.stopped = true
 			r.giveBack(0)
-			r.let(r.pending) // what is left was received and deleted, and is lost
+			r.let(r.pending) // the broker deleted these at delivery (receive and delete): they are lost
 			r.pending = nil
 		}
 	})
@@ -335,8 +335,8 @@ func (r *receiverLink) send() {
 	}
 }
 
-// resume sends pending deliveries, requests others, and answers a drain if none are left. left is
-// true if some wait for the writer only.
+// resume sends pending deliveries, requests more, and answers a drain when none are left. left is
+// true if only the writer delays the rest.
 func (r *receiverLink) resume() (left bool) {
 	n, f := 0, form{inSession: r.session != nil}
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= fewUnsaid {

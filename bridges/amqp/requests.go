@@ -340,7 +340,7 @@ func (r *replyLink) flowed() {
 	}
 }
 
-// resume sends waiting responses. left is true if some wait for the writer only.
+// resume sends waiting responses. left is true if only the writer delays the rest.
 func (r *replyLink) resume() (left bool) {
 	for len(r.queue) > 0 && r.link.Ready() && r.conn.eng.Buffered() <= maxBacklog {
 		r.link.Send(engine.Tag{}, true, time.Time{}, engine.Payload{Body: r.queue[0]})

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// The codes of filters have one hexadecimal digit fewer than the others.
+// The descriptors of filters have one hexadecimal digit fewer than those of rules and actions.
 const (
 	codeRule              uint64 = 0x0000_0137_0000_0004
 	codeNoAction          uint64 = 0x0000_0137_0000_0005

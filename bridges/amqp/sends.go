@@ -170,7 +170,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 	s.finish()
 }
 
-// carry returns the outcome of each message. It runs outside the owner.
+// carry returns the outcome of each message. It runs in its own goroutine.
 func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
 	states := make([]wire.DeliveryState, len(batch))
 	groups := make([][]*core.Message, 0, len(batch))

@@ -46,7 +46,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept requests the session in filter at, and answers the attach when the session is locked.
+// accept requests the session in the source's filter number at. Once it is locked, accept answers
+// the attach.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value

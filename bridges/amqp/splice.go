@@ -19,7 +19,7 @@ const (
 	spliceFrame = 64 << 10
 	// spliceText bounds, in bytes, an error's text, because go-amqp keeps it in states and logs.
 	spliceText = 1000
-	// spliceRange bounds a disposition, whose deliveries the client handles one by one.
+	// spliceRange bounds the range of a disposition, because the client loops over it.
 	spliceRange = 1 << 16
 	// spliceBeats bounds the empty frames that a peer may send in a second.
 	spliceBeats = 100
@@ -50,7 +50,7 @@ type Splice struct {
 	refused  atomic.Bool
 
 	in    []byte // bytes from the peer that are not checked yet
-	ready []byte // bytes for the client, which has read those before the index at
+	ready []byte // bytes for the client, which has already read ready[:at]
 	at    int
 
 	out   []byte // an incomplete frame from the client

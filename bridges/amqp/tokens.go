@@ -25,7 +25,7 @@ type client struct {
 	known    atomic.Bool // the client has a proven identity; any goroutine may read this
 	identity core.Identity
 	leave    func()    // stops counting the connection in its namespace; nil if it is not counted
-	until    time.Time // when the next step of the handshake must be done
+	until    time.Time // deadline for the next step of the handshake
 	expires  time.Time // when the first grant of identity ends; zero if none does
 }
 

@@ -38,7 +38,7 @@ type transaction struct {
 	work        core.Transaction
 	jobs        []func(ctx context.Context) (then func()) // calls of work, which must not overlap
 	running     bool
-	bytes       int64     // of its messages, and of the properties that its settlements set
+	bytes       int64     // memory of the messages, and of the properties that the settlements set
 	ends        time.Time // when it expires; zero while it has no operations
 	failed      error     // why the transaction can no longer be committed, or nil
 	discharged  bool
@@ -46,7 +46,7 @@ type transaction struct {
 
 	entity      string
 	provisional []*provisional
-	after       []func()      // outcomes for deliveries of provisional that came after the discharge
+	after       []func()      // answers to outcomes for provisional that the client sent after the discharge
 	ended       chan struct{} // closes when over is set
 }
 
@@ -60,8 +60,8 @@ type provisional struct {
 	id         uint32 // delivery-id
 	settlement core.Settlement
 	forgotten  bool // the client has settled the delivery
-	// state answers the outcome. The Java SDK expects a state of the kind that it sent, and fails
-	// on a rejection without an error.
+	// state is the state with which the client sent the outcome, and in which the gateway answers:
+	// the Java SDK expects the same kind, and fails on a rejection without an error.
 	state wire.TransactionalState
 }
 
@@ -189,7 +189,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 	k.conn.forgetTransaction(string(t.id))
 	t.discharged = true
 	for _, p := range t.provisional {
-		p.link.settling++ // the session of the delivery must stay until the transaction ends
+		p.link.settling++ // the link must keep the delivery's session until the transaction ends
 	}
 	t.do(func(ctx context.Context) func() {
 		if err == nil {

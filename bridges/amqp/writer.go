@@ -51,7 +51,7 @@ func (w *writer) try(parts [][]byte) (left [][]byte, err error) {
 	return parts, err
 }
 
-// finish writes parts in the goroutine, which then calls done.
+// finish writes parts in the writer's goroutine, which then calls done.
 func (w *writer) finish(parts [][]byte, done func(error)) {
 	if w.work == nil {
 		w.work = make(chan func(), 1)

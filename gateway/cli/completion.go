@@ -35,8 +35,8 @@ var flagValues = map[string][]string{
 	"--sync":         {"always", "interval", "never"},
 }
 
-// flagNames contains the flags whose value is a name that a gateway knows. Its keys are like those
-// of flagValues.
+// flagNames contains the flags whose value is a name that a gateway knows. Its keys have the form
+// of flagValues' keys.
 var flagNames = map[string]lister{
 	"move --to":                         destinationNames,
 	"resubmit --to":                     destinationNames,
@@ -54,7 +54,6 @@ var flagNames = map[string]lister{
 	"migrate --from":                    contextNames,
 }
 
-// argumentNames is keyed by words in the usage line.
 var argumentNames = map[string]lister{
 	"ENTITY":       sourceNames,
 	"TOPIC":        topicNames,
@@ -62,7 +61,7 @@ var argumentNames = map[string]lister{
 	"POLICY":       policyNames,
 }
 
-// kindNames is for NAME and ID, by parent command.
+// kindNames lists the names for the arguments NAME and ID. Its keys are the parent commands' names.
 var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,
@@ -116,7 +115,6 @@ func Complete(c *cobra.Command, environ []string) {
 	})
 }
 
-// argument returns the lister of argument number at, or file if the argument is a file.
 func argument(c *cobra.Command, at int) (list lister, file bool) {
 	words := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
 	if len(words) == 0 {

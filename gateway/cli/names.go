@@ -57,7 +57,7 @@ func destinationNames(ctx context.Context, o *command.Flags, args []string, pref
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
-// sourceNames lists only subscriptions of topics that prefix may mean.
+// sourceNames lists subscriptions only for the topics that prefix may mean.
 func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")

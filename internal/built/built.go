@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A test may belong to another module than the gateway, whose go.sum covers its programs.
+// The module is named because tests also run in other modules, whose go.sum covers its programs.
 const module = "github.com/crosstown-mq/crosstown"
 
 const variable = "CROSSTOWN_BINARY"

@@ -110,7 +110,7 @@ func (r *jsonReader) word(word string, k Kind) Kind {
 	return k
 }
 
-const shortInteger = 18 // characters, up to which every integer is an Int
+const shortInteger = 18 // every integer of at most 18 characters is an Int
 
 // scanNumber finds the end and the kind of a number, RFC 8259 §6.
 func (r *jsonReader) scanNumber() {

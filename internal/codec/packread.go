@@ -60,7 +60,7 @@ type shape struct {
 	size int   // bytes of the content, or the number of elements or members
 }
 
-// formats maps a first byte to a shape. If width is not zero, the size is in the next width bytes.
+// formats has a shape for each first byte. If width is not 0, the next width bytes have the size.
 var formats = func() (all [256]struct {
 	shape
 	width int

@@ -6,11 +6,11 @@ import "runtime"
 
 var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// Requests with Large or more messages are large. Decoding or storing Large messages takes about
-// 0.1 ms.
+// Large is the number of messages from which a request needs a place. Decoding or storing so many
+// takes about 0.1 ms.
 const Large = 128
 
-// The zero Turn is not taken. Only one goroutine may use a Turn.
+// Only one goroutine may use a Turn. The zero Turn holds no place.
 type Turn struct{ taken bool }
 
 // Take waits only if n is at least Large. A goroutine that has taken a Turn must not take another.

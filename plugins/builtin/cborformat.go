@@ -24,7 +24,7 @@ func (cborFormat) Decode(_ context.Context, _ string, payload []byte) (any, erro
 	if len(payload) > maxSize {
 		return nil, &malformed{"CBOR", 0, tooLarge}
 	}
-	r := &cborReader{b: payload, depth: maxDepth + 2, elements: maxElements} // two more, because a decimal is a tag with a list
+	r := &cborReader{b: payload, depth: maxDepth + 2, elements: maxElements} // two levels more: a decimal is a tag with a list
 	v := r.definite()
 	if r.at != len(payload) {
 		r.fail(leftOver)

@@ -21,7 +21,6 @@ type cborReader struct {
 	err      error
 }
 
-// fail keeps the first error. It returns nil.
 func (r *cborReader) fail(text string) any {
 	if r.err == nil {
 		r.err = &malformed{"CBOR", r.at, text}

@@ -77,9 +77,9 @@ func isKey(v any) bool {
 	return true
 }
 
-// simplified replaces types that only AMQP has: symbols and chars become strings, and arrays lists.
-// Described values of .NET become texts, and others maps with their descriptor. It does not change
-// values inside v.
+// simplified replaces types that only AMQP has. Symbols and chars become strings, and arrays lists.
+// Described values of .NET become texts; other described values become maps that include the
+// descriptor. Elements and members of v keep their types.
 func simplified(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,

@@ -37,8 +37,8 @@ type answer struct {
 	from *instance
 }
 
-// build encodes a request that concerns that number of messages. An error is Busy or Timeout or, if
-// ctx has ended, context.Cause(ctx).
+// ask sends a request that build encodes and that concerns the given number of messages. An error
+// is Busy or Timeout or, if ctx has ended, context.Cause(ctx).
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()

@@ -30,7 +30,7 @@ type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
 
-// An instance has answered each kind of request once.
+// An instance exists only after its plugin has answered one request of each kind.
 type instance struct {
 	opts        Options
 	client      *plugin.Client

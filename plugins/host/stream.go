@@ -149,7 +149,7 @@ func (s *session) abandon(c *call, late bool) bool {
 		delete(s.pending, c.id)
 	}
 	s.leave(c)
-	// Count only callers that allowed about as much time as an answer may take.
+	// A call counts as missed only if its caller waited about as long as an answer may take.
 	if late && time.Since(c.asked) >= s.opts.CallTimeout*3/4 {
 		if s.misses++; s.misses >= missLimit && time.Since(s.answered) >= s.opts.CallTimeout {
 			s.failLocked(errHung)

@@ -26,7 +26,7 @@ type supervised struct {
 
 	mu       sync.Mutex
 	state    State
-	changed  chan struct{} // closed when the state changes, and replaced
+	changed  chan struct{} // closed, and replaced by a new channel, when the state changes
 	launched chan struct{} // closed after the first launch, successful or not
 }
 
@@ -84,7 +84,7 @@ func (p *supervised) firstDone() {
 	}
 }
 
-// The error says why the last instance was lost.
+// watch returns when p's last instance is lost, with the reason, or nil when ctx has ended.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)
 	defer health.Stop()

@@ -166,8 +166,8 @@ func natural(v any) any {
 	return v
 }
 
-// Types of values for which Go has none. Other values are nil, bool, the integers of 8 to 64 bits,
-// float32, float64, string and []byte.
+// These are the types for AMQP values that have no Go type. The other values are nil, bool, the
+// integers of 8 to 64 bits, float32, float64, string and []byte.
 type (
 	Symbol     = value.Symbol
 	Char       = value.Char

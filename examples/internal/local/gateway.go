@@ -133,7 +133,7 @@ func (g *Gateway) launch() error {
 	return errors.Join(errors.New("the gateway did not become ready"), g.command.Wait())
 }
 
-// A certificate of a known CA does not need this.
+// trust makes the example trust the CA in file, which the system does not know.
 func (g *Gateway) trust(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {

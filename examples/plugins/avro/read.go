@@ -178,7 +178,7 @@ func (r *reader) text() (string, error) {
 
 func isLogical(l avro.LogicalSchema, t avro.LogicalType) bool { return l != nil && l.Type() == t }
 
-// instantOf returns n, or the timestamp that n represents.
+// instantOf returns n or, if l is a logical type of timestamps, the timestamp that n represents.
 func instantOf(n int64, l avro.LogicalSchema) any {
 	switch {
 	case isLogical(l, avro.TimestampMillis):
@@ -189,7 +189,7 @@ func instantOf(n int64, l avro.LogicalSchema) any {
 	return n
 }
 
-// bytesOf returns b, or the decimal that b represents.
+// bytesOf returns b or, if l is a decimal's logical type, the decimal that b represents.
 func bytesOf(b []byte, l avro.LogicalSchema) (any, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {

@@ -21,7 +21,7 @@ type schemas struct {
 }
 
 // loadSchemas reads the .avsc files in a directory, in the order of their names. Each may refer to
-// definitions in those before.
+// definitions in the files before it.
 func loadSchemas(dir string) (*schemas, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.avsc"))
 	if err != nil || len(files) == 0 {

@@ -113,8 +113,8 @@ func writeMap(m protoreflect.Map, f protoreflect.FieldDescriptor, v any, depth i
 	return nil
 }
 
-// writeOne returns the value for a field, an element or a key. empty is a new value, which a
-// message needs.
+// writeOne returns v converted for a field, an element or a key. If it is a message, writeOne sets
+// the fields of empty, and returns empty.
 func writeOne(f protoreflect.FieldDescriptor, empty protoreflect.Value, v any, depth int) (protoreflect.Value, error) {
 	none := protoreflect.Value{}
 	switch f.Kind() {

@@ -43,7 +43,7 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 }
 
 // ConfirmDelete asks before something with messages is deleted. Without a terminal it does not
-// require --yes, because a script that deletes something intends to.
+// require --yes, because a script deletes only what it means to delete.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
 		return nil

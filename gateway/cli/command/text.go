@@ -30,6 +30,6 @@ func IsTerminal(stream any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // what services and cron have as standard streams
+	null, err := os.Stat(os.DevNull) // services and cron jobs have it as their standard streams
 	return err != nil || !os.SameFile(info, null)
 }

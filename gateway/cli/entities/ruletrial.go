@@ -29,7 +29,7 @@ type trial struct {
 	totals   []outcome // by subscription
 }
 
-// Failing counts the messages for which a rule fails that does not fail now.
+// Failing counts the messages for which a rule fails with the changes, but not without them.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`
@@ -129,7 +129,7 @@ func (t *trial) read(ctx context.Context, in io.Reader) error {
 
 func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	f := rules.Facts{EnqueuedTime: stored.EnqueuedTime, Body: messages.BodyFields}
-	var got [2][][]string // copies by set of rules and subscription; failed has the number of failing rules
+	var got [2][][]string // copies by set of rules and subscription
 	var failed [2][]int
 	for side, set := range sets {
 		got[side], failed[side] = make([][]string, len(t.totals)), make([]int, len(t.totals))

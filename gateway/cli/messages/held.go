@@ -74,7 +74,7 @@ are given. The command needs Send, and Listen to find messages.`,
 		if err != nil {
 			return err
 		}
-		if len(o.numbers) == 0 { // messages that are chosen by number need no confirmation
+		if len(o.numbers) == 0 { // messages whose sequence numbers are given need no confirmation
 			if err := sure.Confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ const deferredAtOnce = 100
 // receiveDeferred receives the deferred messages of each session under the session's lock.
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
-	if !sessions { // messages may have session ids nevertheless
+	if !sessions { // messages may have session ids in such entities, too
 		numbers = heldNumbers{"": numbers.all()}
 	}
 	gone := 0

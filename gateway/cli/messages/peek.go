@@ -146,7 +146,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	return rows.Flush()
 }
 
-// inSession compares with --session or, without it, with the session of the first message.
+// inSession selects the messages of --session or, without it, those of the first message's session.
 func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 	var key core.SessionKey
 	known := false

@@ -192,8 +192,8 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}
-	// The namespace is at another broker, or the entity has sessions. If the refusal has another
-	// cause, receiving fails too, with an error that explains it.
+	// At another broker, or for an entity with sessions, receive the messages. If the refusal had
+	// another cause, receiving fails too, with an error that explains it.
 	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
 	link, err := t.Link(c.Context(), name)
 	if err != nil {

@@ -276,7 +276,7 @@ func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duratio
 	}
 	for count == 0 || received < count {
 		ts, err := r.Take(ctx, count-received, wait)
-		if len(ts) == 0 { // receive the messages in flight: if the remote removes what it delivers, they would be lost
+		if len(ts) == 0 { // the messages in flight, too: the remote may have deleted them at delivery
 			rest, failed := r.Rest(context.WithoutCancel(ctx))
 			return received, cmp.Or(errors.Join(hand(rest), err), failed)
 		}

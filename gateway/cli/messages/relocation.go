@@ -70,7 +70,7 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	return m.outcome()
 }
 
-// scope returns the only queue or topic in which source and target are, whose key suffices, or "".
+// scope returns the queue or topic whose key suffices, because source and target are in it, or "".
 func (m *relocation) scope() string {
 	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
@@ -98,8 +98,8 @@ func (m *relocation) outcome() error {
 	return errors.Join(errs...)
 }
 
-// receive moves messages at another broker. It must lock the messages before them, too, and unlocks
-// those at the end.
+// receive moves messages at another broker. To reach them it must also lock the messages before
+// them, which it unlocks at the end.
 func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	wanted := map[int64]bool{}
 	for _, n := range numbers {

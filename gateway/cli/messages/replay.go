@@ -113,7 +113,7 @@ type link interface {
 type replayer struct {
 	name      string
 	speed     float64           // 0: without pauses
-	moved     map[string]string // new destinations, by the folded name of the entity; "" for all other entities
+	moved     map[string]string // new destination by an entity's folded name; "" stands for all other entities
 	otherwise string            // the entity of lines that name none
 	target    *command.Target
 	progress  *command.Progress
@@ -121,7 +121,7 @@ type replayer struct {
 	connect func(ctx context.Context, entity string) (link, error)
 	link    link      // nil before the first message
 	first   time.Time // recorded arrival of the first message with a time
-	began   time.Time // when this replay was due to send that message
+	began   time.Time // when this replay was due to send the message of first
 
 	entity string
 	ms     []*core.Message // gathered for the next send

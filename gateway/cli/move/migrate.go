@@ -368,7 +368,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages that arrived after their sessions seemed empty, as on slow connections.
+// late moves messages that arrived, over a slow connection, after their sessions seemed empty.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {

@@ -167,7 +167,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }
 
-// entitySigner returns a policy that fits, a new one if that is requested, or nil.
+// entitySigner returns an existing policy that fits, a new one if o.create names it, or nil.
 func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic

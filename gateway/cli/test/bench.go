@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// benchIdle is when the gateway removes the queue of a killed run.
+// benchIdle is how long the queue of a killed run stays unused before the gateway removes it.
 const benchIdle = 10 * time.Minute
 
 type benchNamespace struct {

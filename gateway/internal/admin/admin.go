@@ -254,8 +254,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is reach for the queue or subscription in c.path, with Listen. The refusal of another
-// path says that it is isNot.
+// listened returns the queue or subscription in c.path if the client may listen there. Its error
+// for another kind of path says that the path is isNot.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {

@@ -104,7 +104,7 @@ func init() { // in a function, because some functions call each other
 	}
 }
 
-// call converts arguments of type text like concat.
+// For a parameter of type text, call converts the argument as concat does.
 type text string
 
 // call ignores surplus arguments. Integers in the result become float64, as in JSON.
@@ -178,7 +178,7 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order compares two numbers or two texts; is interprets the result.
+// order compares two numbers or two texts, and returns what the function is makes of the result.
 func order(is func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {

@@ -175,7 +175,7 @@ func (p *parser) call(name string) (any, error) {
 	return p.in.function(name, args)
 }
 
-// lateError stands for an argument without a value. Some functions ignore it.
+// lateError stands for an argument that cannot be evaluated. Some functions ignore it.
 type lateError struct{ err error }
 
 func (p *parser) skip() bool {

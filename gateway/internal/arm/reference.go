@@ -16,7 +16,7 @@ func (identifier) unknown() error {
 	return unknownf("the id of a resource can only be determined by Azure")
 }
 
-// resourceID takes a type and the names for the type's parts from its last arguments.
+// resourceID finds the last type in args. The arguments after it are the names of the type's parts.
 func resourceID(args ...any) identifier {
 	for i, a := range args {
 		typ, _ := a.(string)
@@ -38,7 +38,7 @@ func resourceID(args ...any) identifier {
 }
 
 // pending is a resource, or a part of one, of which only the selected member will be evaluated,
-// because others may contain expressions without a value.
+// because the other members may contain expressions that cannot be evaluated.
 type pending struct {
 	v  any
 	in *scope

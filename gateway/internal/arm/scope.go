@@ -204,7 +204,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat evaluates the loop's member named of in each round, and lists the results.
+// repeat evaluates loop[of] in each round, and lists the results.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// A relative type continues around, the type of the enclosing resource.
+// fullType splits typ. A relative typ continues around, the type of the enclosing resource.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -279,7 +279,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports why a name has a mark (see unknownText).
+// known returns true if name has no mark (see unknownText); otherwise it reports why it has one.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {

@@ -17,7 +17,7 @@ type Reader struct {
 	*record.Reader
 	unread     *record.Line
 	entities   map[string]*core.Entity // by ID
-	names      map[string]bool         // namespace's name and entity's folded name
+	names      map[string]bool         // the keys combine the namespace's name and the entity's folded name
 	partitions map[string]bool
 	of         *core.Entity     // the entity whose partition is being read
 	last       map[string]int64 // sequence number of the last message in the partition, by subscription and sub-queue
@@ -28,7 +28,7 @@ func Open(in io.Reader) (*Reader, *record.Header, error) {
 	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// Check reads a backup to its end, and seeks back. It does nothing if in cannot seek.
+// Check reads in to its end, and seeks back. It does nothing if in is a pipe or a terminal.
 func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {

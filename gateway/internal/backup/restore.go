@@ -97,7 +97,7 @@ func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if e.Kind == core.Subscription { // counts as used: its topic existed before the restore, or is in the backup twice
+	if e.Kind == core.Subscription { // counts as used: its topic existed before, or it is in the backup twice
 		return true, nil
 	}
 	for i := range e.Partitions {

@@ -15,7 +15,7 @@ import (
 // Namespace finds the broker for a run without --url.
 type Namespace interface {
 	Bind(c *cobra.Command)
-	// Find sets the connection in o, and changes nothing in the namespace.
+	// Find sets in o how to connect. It changes nothing in the namespace.
 	Find(o *Options) error
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }

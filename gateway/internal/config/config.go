@@ -106,8 +106,8 @@ type WebSocket struct {
 	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
 }
 
-// A key of a Policy may be in a file or an environment variable instead. For a policy without a
-// key, the gateway generates and stores one.
+// A key of a Policy may also be in a file or an environment variable. For a policy without a key,
+// the gateway generates and stores one.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`

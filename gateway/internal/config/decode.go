@@ -214,7 +214,7 @@ func (s setting) variable() string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
 }
 
-// settings returns all but lists of structures and optional structures.
+// settings returns the settings in t, except lists of structures and optional structures.
 func settings(t reflect.Type) []setting {
 	var all []setting
 	for _, f := range fields(t) {

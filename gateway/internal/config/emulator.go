@@ -99,7 +99,7 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// The indices of the elements in path begin with n.
+// convert converts given, the list at the path at. Indices in the resulting path begin with n.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {

@@ -133,7 +133,7 @@ type Selector struct {
 
 func (s *Selector) pattern() string { return s.Entity }
 
-// what names the kinds of entities that have the setting; "" if validate checks the pattern.
+// what is the text for "a queue or topic" in errors; "" if validate checks the pattern.
 func validateSelectors[T any, S interface {
 	*T
 	pattern() string
@@ -177,8 +177,8 @@ func (p *Retry) validate(path string, r *report) {
 	}
 }
 
-// RateLimit is for the receivers of an entity at all gateways together. The first matching entry
-// applies.
+// RateLimit limits how fast the receivers of an entity, at all gateways together, get messages. The
+// first matching entry applies.
 type RateLimit struct {
 	Selector `config:",squash"`
 	Rate     string `config:"rate"`  // see core.ParseRate
@@ -225,7 +225,7 @@ type CircuitBreaker struct {
 	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
 }
 
-// Limits fills in defaults, and returns how many failures among Of results make deliveries pause.
+// Limits fills in defaults, and returns how many failures among c.Of results make deliveries pause.
 // It returns no error if the settings were validated.
 func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 	c = CircuitBreaker{p.Selector, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}

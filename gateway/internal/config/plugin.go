@@ -52,8 +52,8 @@ func (p *Plugin) validate(path string, r *report) {
 	}
 }
 
-// Serializers read and convert bodies. Without a chain no body is converted, and conditions on
-// fields of the body read it as JSON.
+// Serializers read and convert bodies. Without a list of serializers no body is converted, and
+// conditions on fields of the body read it as JSON.
 type Serializers struct {
 	Chain    []string            `config:"chain" usage:"serializer that converts bodies for receivers that request another content type, and reads fields of bodies for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; repeatable, the gateway tries the serializers in this order (default none: the gateway converts no bodies, and conditions read JSON)"`
 	Entities []EntitySerializers `config:"entities"`

@@ -67,7 +67,7 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call returns an SQL condition, with parameters named by numbered.
+// call returns an SQL condition that calls plugin, with the parameters as numbered renames them.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")

@@ -171,7 +171,7 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
-// readsOfTemplate reports whether the property, or for "" the kind of resource, is used.
+// readsOfTemplate reports whether it uses property or, for "", the kind of resource.
 func readsOfTemplate(kind, property string) bool {
 	has := func(t reflect.Type) bool {
 		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
@@ -244,7 +244,8 @@ func (t *template) choose(found []arm.Resource) {
 // Only such resources have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// Resources come in any order. An enclosing resource is missing if it exists already.
+// Resources come in any order. A template need not contain an enclosing resource that exists
+// already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -310,7 +311,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below is named for the list owner[member]. It records place as the path in the template.
+// below is like named, for the list owner[member]. It records place as the object's template path.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)

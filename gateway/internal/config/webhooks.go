@@ -13,7 +13,7 @@ import (
 )
 
 // Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one on
-// each line, or in a variable, separated by spaces: two while one is being replaced.
+// each line, or in a variable, separated by spaces. There are two while one is being replaced.
 type Hook struct {
 	webhooks.Hook `config:",squash"`
 	SecretFile    string `config:"secret-file"`
@@ -72,7 +72,7 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
 
-// path is that of the hook or push.
+// path is where the configuration has the hook or push.
 func secretKeys(path string, scheme webhooks.Scheme, file, variable string, environ []string, r *report) (keys [][]byte) {
 	at, content := path+".secret-file", ""
 	switch {

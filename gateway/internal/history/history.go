@@ -240,8 +240,8 @@ func (h *History) Vitals() []Vitals {
 	return h.vitals.all(time.Now())
 }
 
-// Rates counts, for all namespaces, messages that recently entered queues and topics, and left
-// queues.
+// Rates returns how many messages a second, over all namespaces, have recently entered queues and
+// topics (in) and left queues (out).
 func (h *History) Rates() (in, out float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

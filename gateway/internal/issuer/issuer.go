@@ -45,7 +45,7 @@ type Issuer struct {
 type Rule struct {
 	// Claim is the name of a claim; names of nested objects are joined by dots.
 	Claim string
-	// Value is the claim's value, an element of a list or, in scp and scope, one of the words.
+	// Value must equal the claim, an element of a list or, in scp and scope, a word.
 	Value  string
 	Rights core.Right
 }

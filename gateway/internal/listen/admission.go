@@ -28,11 +28,11 @@ const (
 	// is checked. Beyond it, the gateway closes connections that have sent more than an equal
 	// share.
 	strangersBytes = 16 << 20
-	// rememberedFor is how long the network of a client with a proven identity is kept.
+	// rememberedFor is how long Admission remembers the network of a client with a proven identity.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// A connection counts for newFor as having reached the last stage, because its first bytes and
-	// a handshake take a moment.
+	// For newFor, a new connection is treated as if it had reached the last stage, because its
+	// first bytes and a handshake take a moment.
 	newFor = time.Second
 )
 
@@ -175,7 +175,7 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether to close c rather than d, which connected earlier.
+// goesBefore reports whether to close c, not d, which is older. spared: keep known networks longer.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -216,7 +216,7 @@ func (a *Admission) join(c *Conn) {
 	c.element = a.strangers.PushBack(c)
 }
 
-// networksOf returns networks that may belong to one customer, the largest first.
+// networksOf returns the networks of a that may belong to one customer, the largest first.
 func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	bits := [3]int{48, 56, 64}
 	if a.Is4() {
@@ -299,7 +299,7 @@ type Conn struct {
 
 	charging sync.Mutex
 	release  func()      // frees what Charge took, or nil; guarded by charging
-	closed   atomic.Bool // set while charging is held; nothing is counted after that
+	closed   atomic.Bool // set with charging locked; once it is true, nothing is counted
 
 	element *list.Element // c's element in strangers, or nil; guarded by admission.mu
 	counted bool          // c is counted in admission.open; guarded by admission.mu
@@ -332,7 +332,7 @@ func (c *Conn) Charge(take func() (release func(), err error)) error {
 	return err
 }
 
-// reachedBy returns the last stage for a new connection.
+// reachedBy returns the stage that c has reached. For a new connection it returns the last stage.
 func (c *Conn) reachedBy(now time.Time) stage {
 	if now.Sub(c.since) < newFor {
 		return endedHandshake
@@ -407,7 +407,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	return bridges.Network(at.AddrPort().Addr())
 }
 
-// Guard is for servers that do not authenticate clients: these always count as strangers.
+// Guard is for servers that do not authenticate: all their clients count as strangers.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
 type guarded struct {

@@ -23,8 +23,8 @@ type Options struct {
 	// TLS is for connections that begin with a handshake; nil refuses them. It should not offer
 	// protocols by ALPN: most AMQP clients name none, and the Mux detects the protocol inside TLS.
 	TLS *tls.Config
-	// Plain reports whether a client at remote, host:port, may connect without TLS. nil allows all.
-	// The Mux refuses AMQP clients, and the server refuses HTTP clients.
+	// Plain reports whether a client at remote, host:port, may connect without TLS. If not, the Mux
+	// refuses AMQP clients, and the HTTP server must refuse the others. nil allows all clients.
 	Plain func(remote string) bool
 	// Timeout bounds a TLS handshake and the peer's first bytes; default 10 s.
 	Timeout time.Duration

@@ -43,8 +43,8 @@ func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released records n bytes of garbage. It collects much garbage at once, so that the next message
-// finds free memory.
+// Released records n bytes of garbage. If there is much garbage, it starts a collection at once, so
+// that the next message finds free memory.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {

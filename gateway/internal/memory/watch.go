@@ -19,7 +19,7 @@ const (
 	// Tight begins.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	limitInterval                 = 10 * time.Second
-	// collectInterval is the minimum time between collections that find the live memory.
+	// collectInterval is the minimum time between the collections that measure the live memory.
 	collectInterval = 500 * time.Millisecond
 	// The pause after a collection is collectPart times as long as the collection.
 	collectPart = 10
@@ -91,7 +91,7 @@ type heap struct {
 	objects int64 // including garbage that is not collected yet
 	live    int64 // after the last collection
 	others  int64 // from the system, but not for the heap
-	taken   int64 // all from the system, including what is free
+	taken   int64 // all memory taken from the system, including what is free
 	limit   int64 // Go's memory limit, which the runtime exceeds if it must
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// others labels all entities without separate series. Entities' names begin with no underscore.
+	// others labels all entities without separate series. Names of entities do not begin with "_".
 	others       = "_other"
 	countTimeout = 5 * time.Second
 )
@@ -109,7 +109,6 @@ func (c *entities) keepUp(ctx context.Context) {
 	}
 }
 
-// admit reports whether an entity has separate series, which it creates if allowance permits.
 func (c *entities) admit(name string) bool {
 	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false

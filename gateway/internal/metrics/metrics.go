@@ -28,8 +28,8 @@ type Options struct {
 	// MaxEntities bounds the entities with separate time series, once for the gateway's own
 	// namespace and once for all others; default 500. "_other" has the sum of the rest.
 	MaxEntities int
-	// MaxNamespaces bounds the other namespaces that operators see; default 100. "_other" has the
-	// sum of the rest.
+	// MaxNamespaces bounds how many namespaces besides the gateway's own have separate series,
+	// which only operators see; default 100. "_other" has the sum of the rest.
 	MaxNamespaces int
 	// Refresh bounds the age of the store's counts; default 15 s.
 	Refresh time.Duration

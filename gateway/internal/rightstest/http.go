@@ -58,8 +58,8 @@ type httpOperation struct {
 	body   string
 	header []string // names and values
 	ok     []int    // statuses if it is allowed
-	// What the owner does first: a request, "lock ENTITY" for a message there, or "lock ENTITY by
-	// TOPIC".
+	// before is what the owner does first: an HTTP request, "lock ENTITY" to lock a message, or
+	// "lock SUBSCRIPTION by TOPIC", which sends that message to the topic.
 	before, beforeBody string
 	creates            string // queue or topic
 	never              string // text that no answer may contain
@@ -189,8 +189,8 @@ func (o *httpOperation) name() string {
 	return strings.Join(append([]string{o.call}, o.header...), " ")
 }
 
-// url returns the path as a token names it, or "" for the gateway's own paths, which clients do not
-// sign.
+// url returns the path of the resource that a token must name, or "" for the gateway's own paths,
+// which need no token of a client.
 func (o *httpOperation) url(y *try) string {
 	_, path, _ := strings.Cut(y.fill(o.call), " ")
 	path, _, _ = strings.Cut(path, "?")

@@ -59,7 +59,7 @@ const (
 	listenPolicy, listenKey = "listen-only", "key of listen-only"
 )
 
-// The connection strings of a Scene must not work.
+// WrongKey, Expired, ListenOnly and Unreachable are connection strings with which requests fail.
 type Scene struct {
 	Host, Queue, Disabled                      string
 	WrongKey, Expired, ListenOnly, Unreachable string

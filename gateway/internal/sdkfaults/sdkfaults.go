@@ -20,7 +20,7 @@ import (
 
 const updateVariable = "UPDATE_DOCS"
 
-// Step is what a program does in a case, with the queue "q".
+// Step is what an SDK's program does, with the queue "q", while the fault is active.
 type Step string
 
 // Programs retry each call up to three times, 100 ms apart.

@@ -74,7 +74,7 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
-// with has room for further attributes of a message.
+// with appends more to d's attributes, and leaves room for those of a message.
 func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
 	return append(append(attrs, d.attrs...), more...)

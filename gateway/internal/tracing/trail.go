@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The context of a call carries its trail to the store.
+// A trail has the spans to which the store's spans belong. It travels in the context of a call.
 type trail struct {
 	destination
 	limit    int64 // maximum size of a message in bytes

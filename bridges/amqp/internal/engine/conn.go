@@ -49,7 +49,7 @@ type Conn struct {
 	sessions map[uint16]*Session
 	ended    map[uint16]struct{} // channels whose session has ended and that no other session uses yet
 	bounds   Bounds
-	links    int // of all sessions; a refused link counts until the peer detaches it
+	links    int // links in all sessions; a refused link counts until the peer detaches it
 	attached int // number of links that were ever attached
 	incomplete
 
@@ -73,7 +73,7 @@ type scratch struct {
 
 type incomplete struct {
 	partials int   // number of the messages that have arrived in part
-	reserved int64 // bytes that the handler has reserved for them
+	reserved int64 // bytes that the handler has reserved for the incomplete messages
 	stalled  bool  // the handler has no memory for the next frame
 	begun    begun // a transfer frame that has arrived in part
 }
@@ -389,7 +389,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard restarts the idle time-out, because the caller has not read in the meantime.
+// Heard restarts the idle time-out, for a caller that did not read for a while and now reads again.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
@@ -434,7 +434,7 @@ func (c *Conn) Attachments() int { return c.links }
 
 func (c *Conn) Unsettled() int { return c.unsettled }
 
-// reference holds bytes that are sent between Conn.out[:at] and Conn.out[at:].
+// reference holds bytes that are sent after Conn.out[:at] and before Conn.out[at:].
 type reference struct {
 	at    int
 	bytes []byte

@@ -98,5 +98,5 @@ type Options struct {
 	Begins      func() *wire.Error
 	Leeway      time.Duration // how much earlier than due Tick may send a heartbeat, so that several are sent together
 	Limits      value.Limits  // of values in performatives
-	ByReference int           // bytes from which Take does not copy a body; 0 if it copies all
+	ByReference int           // size in bytes from which Take does not copy a body; 0 if it copies all bodies
 }

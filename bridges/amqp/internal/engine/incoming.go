@@ -101,7 +101,7 @@ func (l *Link) most() int64 {
 	return int64(l.maxSize)
 }
 
-// start reports whether the link is still attached. more is true if t is not the whole message.
+// start begins a message. more is true if t lacks a part of it. start returns false if l has ended.
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:

@@ -13,14 +13,14 @@ type span struct {
 	first, last uint32
 }
 
-// maxSpans bounds the ranges that a session remembers. The oldest beyond it are treated as if the
-// peer had settled them.
+// maxSpans bounds the ranges that a session remembers. Older ranges are treated as if the peer had
+// settled them.
 const maxSpans = 4096
 
-// Lapse removes the deliveries without an outcome that the peer may no longer settle at now.
-// extended returns until when the peer may settle a delivery. Lapse returns the number of removed
-// deliveries, and when the next one lapses, or zero for never. If the peer later gives a removed
-// delivery an outcome, the answer is the error of Handler.Lapsed.
+// Lapse removes the deliveries without an outcome whose time for settlement is over at now.
+// extended returns when this time ends; until is what Send got. n counts the removed deliveries,
+// and next is when the next time ends, or zero. A later outcome for a removed delivery gets the
+// error that Handler.Lapsed returns.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32

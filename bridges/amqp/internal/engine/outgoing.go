@@ -185,7 +185,7 @@ func (l *Link) flowed(f *wire.Flow) {
 const (
 	// smallRoom is the largest output buffer, in bytes, that an idle connection keeps.
 	smallRoom = 4 << 10
-	// largeRoom is the size of other output buffers. It holds maxUnsaid bytes and a frame.
+	// largeRoom is the size of output buffers above smallRoom: maxUnsaid bytes and a frame fit in.
 	largeRoom = 256 << 10
 )
 
@@ -202,7 +202,7 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back written memory of Take, and returns memory for a later Take.
+// Spare takes back memory of Take that was written, and returns memory, or nil, for the next Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

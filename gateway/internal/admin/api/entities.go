@@ -27,7 +27,7 @@ type Entity struct {
 // before. Clients need Manage. With the parameter gateway, operators get the GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
-// History has a sample at each index. Between two samples with a longer interval, nothing changed.
+// History has a sample at each index. During an unusually long interval, nothing changed.
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "" for the namespace
 	At     []int64 `json:"at"`               // Unix seconds

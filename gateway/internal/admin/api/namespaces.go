@@ -14,7 +14,7 @@ const (
 )
 
 // In a NamespaceRequest, omitted properties keep their values. A new namespace has, by default, no
-// further hosts, one policy with random keys, and no quotas.
+// additional hosts, one policy with random keys, and no quotas.
 type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
@@ -50,7 +50,7 @@ const (
 	Created    = "created"    // created at run time
 )
 
-// Namespace describes a namespace. Times and keys are set only for created namespaces.
+// Namespace describes a namespace. Times and keys are set only for namespaces created at run time.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
