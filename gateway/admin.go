@@ -38,7 +38,7 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 
 const besideConnections = 64
 
-// besideAdmission has separate limits, so that the clients of one listener cannot exclude others.
+// besideAdmission returns limits for one listener: its clients cannot exclude those of others.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }

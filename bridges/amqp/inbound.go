@@ -122,7 +122,7 @@ func instantOf(t value.Timestamp) value.Timestamp { return min(max(t, firstInsta
 
 func instant(t value.Timestamp) time.Time { return instantOf(t).Time() }
 
-// textProperties adopts an encoded map without the entries whose keys are not strings.
+// textProperties returns encoded without the entries whose keys are not strings.
 func textProperties(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}

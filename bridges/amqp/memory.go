@@ -102,7 +102,7 @@ func (c *conn) stand(bytes int64) {
 }
 
 func (c *conn) standMore(n int64) error {
-	if !c.known.Load() { // bounds limits clients without an identity
+	if !c.known.Load() { // the function bounds limits clients without an identity
 		return nil
 	}
 	if !c.standing.Take(n) {

@@ -228,8 +228,8 @@ func (r *receiverLink) occupied() {
 	}
 }
 
-// answered undoes occupied, and settles the deliveries whose locks the request has ended: in a
-// session that others may take over, clients settle only by requests.
+// answered reverses the effect of occupied, and settles the deliveries whose locks the request
+// ended: in a session that others may take over, clients settle only by requests.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return

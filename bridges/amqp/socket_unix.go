@@ -35,8 +35,8 @@ func socketReaderOf(nc net.Conn) *socketReader {
 	return s
 }
 
-// read waits for data and reads it. It fills the slice into before in's buffer; filled is the
-// number of bytes in into.
+// read waits for data and reads it, first into the slice, then, if that is full, into in.buf.
+// filled is the number of bytes in the slice.
 func (s *socketReader) read(into []byte, in *input) (filled int, err error) {
 	s.in, s.parts[0], s.n, s.err = in, into, 0, nil
 	if err = s.raw.Read(s.call); err == nil {

@@ -60,8 +60,8 @@ type provisional struct {
 	id         uint32 // delivery-id
 	settlement core.Settlement
 	forgotten  bool // the client has settled the delivery
-	// state is the state with which the client sent the outcome, and in which the gateway answers:
-	// the Java SDK expects the same kind, and fails on a rejection without an error.
+	// state came with the client's outcome. The answer has a state of the same kind, which the Java
+	// SDK expects; it fails on a rejection without an error.
 	state wire.TransactionalState
 }
 
@@ -281,7 +281,7 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs job, a call of t.work, after earlier jobs, and then runs its result in the owner.
+// do runs job, a call of t.work, after earlier ones. Its result runs as a job of the connection.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -313,9 +313,9 @@ func (c *conn) spoil(state wire.TransactionalState, err error) {
 }
 
 // enlist adds an operation of size bytes, from link l about the entity of addr, to the transaction.
-// Then it runs added in the owner, with the reason for a refusal or nil; a refused operation
-// prevents the commit (AMQP 1.0 §4.4). It returns the transaction, or nil if it refused the
-// operation at once.
+// Then it runs added as a job of the connection, with the reason for a refusal or nil; a refused
+// operation prevents the commit (AMQP 1.0 §4.4). It returns the transaction, or nil if it refused
+// the operation at once.
 func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) *transaction {
 	t, err := c.transaction(id)
 	if err == nil {

@@ -20,8 +20,8 @@ const (
 	mostAtOnce = 1 << 20
 )
 
-// writer writes the engine's output. The owner writes what the socket takes without blocking; a
-// goroutine, started at the first need, writes the rest.
+// writer writes the engine's output. A job of the connection writes what the socket takes without
+// blocking; a goroutine writes the rest.
 type writer struct {
 	nc      net.Conn
 	direct  *link.Socket // nil if the transport is not a plain TCP connection
@@ -87,7 +87,7 @@ func (w *writer) write(parts [][]byte) error {
 	if w.direct == nil {
 		return nil
 	}
-	return w.nc.SetWriteDeadline(time.Time{}) // removed, because the deadline would also end writes of the owner
+	return w.nc.SetWriteDeadline(time.Time{}) // the deadline would also end later writes by the connection's jobs
 }
 
 // some writes a part of parts. A transport that takes one part per write gets at most n bytes.

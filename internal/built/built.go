@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// The module is named because tests also run in other modules, whose go.sum covers its programs.
+// Tests of other modules, whose go.sum covers this one, build its programs, too.
 const module = "github.com/crosstown-mq/crosstown"
 
 const variable = "CROSSTOWN_BINARY"

@@ -10,7 +10,7 @@ var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 // takes about 0.1 ms.
 const Large = 128
 
-// Only one goroutine may use a Turn. The zero Turn holds no place.
+// A Turn holds one place or, at first, none. Only one goroutine may use it.
 type Turn struct{ taken bool }
 
 // Take waits only if n is at least Large. A goroutine that has taken a Turn must not take another.

@@ -79,7 +79,7 @@ func (o *Flags) chosen() (*Target, error) {
 	return &Target{Text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), CA: cmp.Or(o.CA, held.CA)}, nil
 }
 
-// Other returns the target of a connection string, or of a context's name.
+// Other returns the target that a connection string or a context's name means.
 func (o *Flags) Other(named string) (*Target, error) {
 	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
 	if strings.Contains(named, "=") { // in every connection string, and in no name of a context

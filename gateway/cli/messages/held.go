@@ -216,7 +216,7 @@ const deferredAtOnce = 100
 // receiveDeferred receives the deferred messages of each session under the session's lock.
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
-	if !sessions { // messages may have session ids in such entities, too
+	if !sessions { // messages of entities without sessions may have session ids, too
 		numbers = heldNumbers{"": numbers.all()}
 	}
 	gone := 0

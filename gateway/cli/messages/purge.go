@@ -124,7 +124,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// left returns "" if the namespace is not at a gateway, because only a gateway reports this.
+// left returns "" if the namespace is at another broker, because only a gateway reports counts.
 func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	var n api.Entity
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {

@@ -43,7 +43,6 @@ func (s *sessionChoice) validate(dlq bool) error {
 	return nil
 }
 
-// wait bounds the wait for the next free session.
 func openReceiver(ctx context.Context, link *remote.Client, entity string, o remote.ReceiverOptions, session sessionChoice, wait time.Duration) (*remote.Receiver, error) {
 	switch {
 	case session.named():
@@ -58,7 +57,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told asks the management API, for hints in errors. ok is false without the right Manage.
+// told asks the management API, for hints in errors. ok is false if it refuses or does not answer.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()

@@ -27,7 +27,7 @@ import (
 const (
 	// idle is the time without messages after which a link counts as empty.
 	idle = time.Second
-	// arrived bounds the wait for messages that a kept link has already received.
+	// arrived bounds the wait for messages that an open link has already received.
 	arrived         = time.Millisecond
 	nextSessionWait = 2 * time.Second
 	lockedPause     = 500 * time.Millisecond

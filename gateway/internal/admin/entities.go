@@ -71,7 +71,7 @@ func (a *API) purge(c *call) (any, error) {
 		case c.Context().Err() != nil:
 			return nil, c.Context().Err()
 		}
-		last = n < leastPurge // if few messages were left, one more call shows whether a partition failed
+		last = n < leastPurge // n is small at the end; one more call shows whether a partition failed
 	}
 }
 

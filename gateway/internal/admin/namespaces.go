@@ -17,8 +17,8 @@ const (
 	maxPage     = 1000
 )
 
-// namespaces lets operators do everything. For their own namespace, clients with Manage may show
-// and reset it, and rotate its keys.
+// namespaces lets operators do everything. Other clients with Manage are limited to their own
+// namespace, which they may not change or delete.
 func (a *API) namespaces(c *call) (any, error) {
 	name, operation, _ := strings.Cut(c.path, "/")
 	operator := a.isOperator(c.id)

@@ -44,7 +44,6 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
 }
 
-// page reads where a list begins, and its maximum length.
 func (c *call) page(first string, most int) (from, top int, err error) {
 	if from, err = c.number(first, 0, most); err == nil {
 		top, err = c.number("top", defaultTop, maxTop)

@@ -178,7 +178,7 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order compares two numbers or two texts, and returns what the function is makes of the result.
+// order returns a function that compares two numbers or two texts, and passes the result to is.
 func order(is func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {

@@ -37,8 +37,8 @@ const (
 	resourceWork = 1 << 10
 )
 
-// unknownText is an expression without a value. In a text, its index between two zero bytes takes
-// its place, because some texts, such as a namespace's name, need not have a value.
+// unknownText is an expression that cannot be evaluated. In a text, its index between two zero
+// bytes marks its place: some texts, such as a namespace's name, need not be known.
 type unknownText struct{ expression, why string }
 
 type Options struct {

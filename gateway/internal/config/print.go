@@ -49,7 +49,8 @@ func Check(path string, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// A comment gives the source of each setting. Secrets are masked. An error is of type Problems.
+// Print returns the settings as YAML, each with its source in a comment, and with secrets masked.
+// An error is of type Problems.
 func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	c, r := load(flags, environ)
 	if err := r.err(); err != nil {

@@ -186,7 +186,6 @@ func writtenValue(v any) any {
 // nullType writes a null, because a plain null in a file would mean that the value is missing.
 const nullType = "$null"
 
-// RuleOf is the inverse of the method Rule.
 func RuleOf(r *core.Rule) Rule {
 	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
 	switch r.Filter.Kind {

@@ -175,7 +175,7 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether to close c, not d, which is older. spared: keep known networks longer.
+// goesBefore reports whether to close c rather than the older d. spared protects known networks.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -194,9 +194,9 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of the strangers' connections. Without this
-// rule, a flood of new connections would displace a client whose handshake takes a second. The
-// caller holds a.mu.
+// fills reports whether c's address has more than half of the connections that strangers may have.
+// Without this rule, a flood of new connections would displace a client whose handshake takes a
+// second. The caller holds a.mu.
 func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
 
 // join must be called with a.mu held.

@@ -56,5 +56,5 @@ func (l *listener) Close() error {
 	return nil
 }
 
-// Addr is that of the first real listener.
+// Addr returns the address of the first real listener.
 func (l *listener) Addr() net.Addr { return l.addr }

@@ -110,7 +110,7 @@ func (w *Watch) measure() Usage {
 		w.group, w.limitAt = groupsOf(w.system.file), now
 	}
 	h, beside := w.system.heap(), int64(0)
-	if w.group.limit > 0 && w.group.limit <= w.limit { // other processes count only under the same limit
+	if w.group.limit > 0 && w.group.limit <= w.limit { // other processes count only if their memory is under the same limit
 		beside = w.group.beside(w.system.file)
 	}
 	was := w.last.Load().Level
@@ -186,11 +186,11 @@ func readHeap() heap {
 
 const (
 	// leisure is how many bytes a program with little live memory may allocate between collections;
-	// the runtime would collect a small heap after every 4 MB. usual is the percentage for a
-	// program with much live memory.
+	// the runtime would collect a small heap after every 4 MB. usual is GOGC for a program with
+	// much live memory.
 	leisure = 96 << 20
 	usual   = 100
-	// most is the percentage for a program with very little live memory.
+	// most is GOGC for a program with very little live memory.
 	most = 400
 )
 
@@ -202,7 +202,7 @@ func Pace() {
 	}
 }
 
-// pace runs again after each collection; was is the percentage it set last.
+// pace runs again after each collection. It gets the percentage that it set last.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// censusAge bounds the age of a census, which asks the owner of every connection.
+	// censusAge bounds the age of a census, which asks every connection for its state.
 	censusAge     = 5 * time.Second
 	censusTimeout = 2 * time.Second
 )

@@ -189,8 +189,8 @@ func (o *httpOperation) name() string {
 	return strings.Join(append([]string{o.call}, o.header...), " ")
 }
 
-// url returns the path of the resource that a token must name, or "" for the gateway's own paths,
-// which need no token of a client.
+// url returns the path of the resource that a client's token must cover; "" for the gateway's own
+// paths, which need a token for the namespace.
 func (o *httpOperation) url(y *try) string {
 	_, path, _ := strings.Cut(y.fill(o.call), " ")
 	path, _, _ = strings.Cut(path, "?")

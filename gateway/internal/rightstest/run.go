@@ -224,7 +224,7 @@ type owner struct {
 	prepared  map[string]string // for refused operations, by purpose
 }
 
-// All operations that the model refuses share what they need, because they do not change it.
+// Operations that the model refuses change nothing, so they share what the first call prepared.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()

@@ -29,7 +29,7 @@ var cases = []string{
 	"no network", "lost lock", "message too large", "disabled entity",
 }
 
-// documented is what each SDK documents for the service, in the order of cases.
+// documented is the error that each SDK's documentation names, in the order of cases.
 var documented = map[string][]string{
 	"Go": {
 		"`CodeUnauthorizedAccess`", "`CodeUnauthorizedAccess`", "`CodeNotFound`", "`CodeUnauthorizedAccess`",

@@ -44,7 +44,7 @@ type kase struct {
 	undelivered, unanswered bool
 }
 
-// shortWait is for what will not happen; longWait exceeds what a busy machine needs.
+// shortWait is for events that should not happen; longWait exceeds what a busy machine needs.
 const (
 	shortWait = 3 * time.Second
 	longWait  = 30 * time.Second

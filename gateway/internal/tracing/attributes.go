@@ -13,7 +13,7 @@ import (
 // In OpenTelemetry's conventions, system names the system whose protocol the gateway implements.
 const system = "servicebus"
 
-// Attributes have the names of OpenTelemetry's conventions for messaging, if these have one.
+// Attributes have the names of OpenTelemetry's conventions for messaging, if these define one.
 const (
 	keySystem        = "messaging.system"
 	keyOperation     = "messaging.operation.name"

@@ -31,7 +31,7 @@ type Handler interface {
 	Opened(o *wire.Open)
 	// Attached must call Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
-	// Refused reports that the engine rejects a message, which begins with head, with why.
+	// Refused reports that the engine rejects, with the error why, a message that begins with head.
 	Refused(l *Link, head []byte, why *wire.Error)
 	// Received takes over a message with its payload. For each message the handler must call
 	// Link.Replenish and, if the message is not settled, Link.Settle.
@@ -66,7 +66,7 @@ type Message struct {
 	Settled bool
 	State   wire.DeliveryState // nil if it is not part of a transaction
 	Payload []byte
-	Cost    int64 // bytes of memory besides Payload, for the handler alone
+	Cost    int64 // memory besides Payload, in bytes, which only the handler counts
 }
 
 // Tag is the delivery-tag of a delivery that the engine sends.

@@ -101,7 +101,8 @@ func (l *Link) most() int64 {
 	return int64(l.maxSize)
 }
 
-// start begins a message. more is true if t lacks a part of it. start returns false if l has ended.
+// start takes a message's first transfer. more is true if bytes of t have not arrived. start
+// returns false if it ended l.
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:

@@ -17,10 +17,10 @@ type span struct {
 // settled them.
 const maxSpans = 4096
 
-// Lapse removes the deliveries without an outcome whose time for settlement is over at now.
-// extended returns when this time ends; until is what Send got. n counts the removed deliveries,
-// and next is when the next time ends, or zero. A later outcome for a removed delivery gets the
-// error that Handler.Lapsed returns.
+// Lapse removes the deliveries without an outcome that at now are too old to be settled. extended
+// returns until when a delivery may be settled; until is the time that Send got. n counts the
+// removed deliveries; next is when to call Lapse again, or zero. If the peer sends an outcome for a
+// removed delivery, the answer is the error of Handler.Lapsed.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32

@@ -39,7 +39,7 @@ type Link struct {
 	allowance uint32 // upper bound of credit plus owed
 	owed      uint32 // messages for which the handler has not called Replenish yet
 	partial   partial
-	granted   int64 // bytes that the handler has reserved for the next message, none of which was taken yet
+	granted   int64 // bytes that the handler has reserved for the next message, of which nothing is taken yet
 	denied    bool  // the handler has refused these bytes
 
 	// If we send:

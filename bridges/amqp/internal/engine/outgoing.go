@@ -202,7 +202,7 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back memory of Take that was written, and returns memory, or nil, for the next Take.
+// Spare takes back the memory of Take once it is written, and returns memory for the next Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

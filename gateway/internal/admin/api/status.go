@@ -70,7 +70,7 @@ type Push struct {
 	webhooks.PushState
 }
 
-// Messages of the entities in Waiting wait for the remote.
+// Waiting lists the entities whose messages wait to be forwarded to the remote.
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
