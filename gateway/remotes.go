@@ -83,7 +83,7 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// An authority in file must have signed the certificate of the server name; "" means the system's.
+// trusting trusts the authorities in file, or the system's if file is "". name is the server's.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {

@@ -258,8 +258,8 @@ func checkScope(l *engine.Link, addr core.Address) error {
 	return nil
 }
 
-// reaches returns an error if Service Bus would not allow link l to use the entity of addr in the
-// transaction: all entities but the first require a link of the coordinator's AMQP session.
+// With StrictTransactions, reaches refuses, as Service Bus does, every entity but the first, unless
+// l is a link of the coordinator's AMQP session.
 func (t *transaction) reaches(l *engine.Link, addr core.Address) error {
 	top := topLevel(addr)
 	switch {

@@ -238,8 +238,8 @@ func plainError(e *wire.Error) *wire.Error {
 	return &wire.Error{Condition: e.Condition, Description: text}
 }
 
-// plainState removes parts that may have any type. A transactional state becomes its outcome,
-// because the client does not know states of transactions.
+// plainState removes parts that may have any type. States of transactions become nil, because the
+// client does not know them.
 func plainState(s wire.DeliveryState) wire.DeliveryState {
 	switch s := s.(type) {
 	case wire.Rejected:
@@ -434,7 +434,7 @@ func (g *grants) note(frame []byte) {
 	}
 }
 
-// admit returns an error for a delivery without credit, or one that grows too large.
+// admit follows the peer's frames, and refuses a delivery without credit or of too many bytes.
 func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

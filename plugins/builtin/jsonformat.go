@@ -35,8 +35,8 @@ var (
 	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 
-// Values with more than left levels of nesting, and maps with two keys of the same text, could not
-// be decoded again.
+// checkJSON refuses what could not be decoded again: more than left levels of nesting, and maps
+// with two keys of the same text.
 func checkJSON(v any, left int) error {
 	var inside []any
 	switch v := v.(type) {

@@ -203,8 +203,8 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 	return e, rt, missing(err, k.word, m.name())
 }
 
-// check refuses a queue for a command about topics, and vice versa: the gateway has both under the
-// same paths, so the command could change or delete the wrong one.
+// check refuses an entity of another kind, such as a queue for a command about topics: the gateway
+// has both under the same paths, so the command could change or delete the wrong one.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

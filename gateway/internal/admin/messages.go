@@ -104,7 +104,8 @@ type mover struct {
 
 const maxForwards = 4
 
-// check refuses a target that is the source, or that might drop a message as a duplicate.
+// check validates the request. It refuses a target that is the source, or that might drop a message
+// as a duplicate.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -175,7 +176,7 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// ids has the order of the sessions' first messages.
+// ids is in the order of the sessions' first messages.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {

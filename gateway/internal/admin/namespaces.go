@@ -198,8 +198,8 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string with the request's host, or "" if that host is a namespace's
-// host that is not below .localhost.
+// byPolicy returns a connection string whose host selects no namespace: the request's, or localhost
+// for a namespace's host below .localhost, or else "" if the request's host selects one.
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)

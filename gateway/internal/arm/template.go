@@ -320,7 +320,7 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// Null means the default. A parameter without a value is an error only where it is used.
+// Null means the default. An argument that cannot be evaluated fails only where it is used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

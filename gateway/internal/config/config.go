@@ -180,7 +180,7 @@ func (c *Config) AllPolicies() []Policy {
 }
 
 // LacksDevKey returns true if other policies are configured and other machines can reach a
-// listener.
+// listener, unless DevKeyAnywhere is set.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }

@@ -133,7 +133,7 @@ type Selector struct {
 
 func (s *Selector) pattern() string { return s.Entity }
 
-// what says "a queue or topic" in the text of an error; "" if validate checks the pattern.
+// what is part of an error, such as "a queue or topic"; "" if validate checks the pattern.
 func validateSelectors[T any, S interface {
 	*T
 	pattern() string

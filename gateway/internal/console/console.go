@@ -79,8 +79,8 @@ func (c *Console) preloads() string {
 // importMap is the only inline script: module names cannot be mapped otherwise.
 var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 
-// policy returns a Content-Security-Policy that allows only the gateway's own files and the import
-// map.
+// policy returns a Content-Security-Policy: only files of this gateway, data: images and the import
+// map are allowed.
 func policy(page string) string {
 	var inline string
 	if m := importMap.FindStringSubmatch(page); m != nil {

@@ -221,8 +221,8 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	return kind, speaking, nil
 }
 
-// explainHandshake logs a remedy if a client does not trust the certificate, because the client's
-// own message rarely has one.
+// explainHandshake logs a remedy if either side does not accept the other's certificate: the
+// client's own message rarely has one.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {

@@ -133,8 +133,7 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// Spans of settlements are children of the deliveries' spans. leave returns nil if it knows no
-// delivery.
+// Spans of settlements are children of the deliveries' spans. leave returns nil if none is known.
 func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
 	for i := range c.Settlements {
 		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome

@@ -166,7 +166,7 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-// The broker makes p's copies before p's message gets its span. A nil span belongs to no trace.
+// tell notes s in p's copies, which the broker has made before p's message got s.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return
@@ -277,7 +277,7 @@ type destinations struct {
 	namespaces map[string]string // names by ID; a missing name is replaced by the ID
 }
 
-// maxDestinations is the number of entities at which the store forgets all of them.
+// maxDestinations is the number of entities at which meet forgets all of them.
 const maxDestinations = 20_000
 
 func (p *destinations) meet(n *core.Namespace) {

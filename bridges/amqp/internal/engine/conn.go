@@ -389,7 +389,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard restarts the idle time-out, for a caller that did not read for a while and now reads again.
+// Heard restarts the idle time-out, because the caller does not read at the moment.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
