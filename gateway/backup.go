@@ -232,7 +232,7 @@ pipe is damaged, the command deletes the entities that it has created.`,
 			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal cannot be read twice
 				in = buffered
 			}
-			if err := backup.Check(in); err != nil { // before a store is opened, which creates files
+			if err := backup.Check(in); err != nil { // checked first, because opening a store creates files
 				return err
 			}
 			from, header, err := backup.Open(in)

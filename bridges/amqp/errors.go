@@ -15,8 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// answer is what a client is told about a core.Code. text is for refusals that have no text for the
-// client.
+// answer is what a client is told about a core.Code. text replaces the text that a refusal lacks.
 type answer struct {
 	condition value.Symbol
 	status    int32

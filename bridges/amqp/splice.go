@@ -328,7 +328,7 @@ const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 // grants records what the client allows the peer to send, because go-amqp does not check it.
 type grants struct {
 	mu       sync.Mutex
-	memory   *fair.Share                // of arriving messages; nil if it is not counted
+	memory   *fair.Share                // memory of arriving messages; nil if they are not counted
 	sessions map[uint16]*grantedSession // by the client's channel
 	peer     map[uint16]*grantedSession // by the peer's channel
 }

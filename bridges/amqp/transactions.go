@@ -39,7 +39,7 @@ type transaction struct {
 	jobs        []func(ctx context.Context) (then func()) // calls of work, which must not overlap
 	running     bool
 	bytes       int64     // memory of the messages, and of the properties that the settlements set
-	ends        time.Time // when it expires; zero while it has no operations
+	ends        time.Time // when the transaction expires; zero while it has no operations
 	failed      error     // why the transaction can no longer be committed, or nil
 	discharged  bool
 	over        bool // it is committed or rolled back

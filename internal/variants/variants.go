@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
-// variable determines in which of its places a story runs: in one if it is unset, in all if it is
-// "1", and in one on Redis, if the story has such a place, if it is "redis".
+// variable determines in which of its places a story runs: if it is unset, in one; if it is "1", in
+// all; if it is "redis", in one, which is on Redis if the story has such a place.
 const variable = "E2E_ALL"
 
 func All() bool { return os.Getenv(variable) == "1" }

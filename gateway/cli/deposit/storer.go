@@ -25,7 +25,7 @@ type Storer struct {
 	command.Flags
 	To      *command.Target
 	Foreign bool           // To is not a Crosstown gateway; Check sets it
-	Link    *remote.Client // to a foreign target; nil before the first send
+	Link    *remote.Client // connection to a foreign target; nil before the first send
 	checked map[string]bool
 }
 

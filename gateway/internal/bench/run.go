@@ -31,7 +31,7 @@ type run struct {
 	sendFor  time.Duration // 0 for no limit
 	phases   []Phase
 	sessions histogram
-	arrived  []chan struct{} // by sender, in mode Lone: the message in flight has arrived and is settled
+	arrived  []chan struct{} // by sender; in mode Lone, receives when the message in flight has arrived and is settled
 
 	sent, acked     atomic.Int64
 	taken, settled  atomic.Int64 // counts of all deliveries

@@ -22,7 +22,7 @@ const (
 	// change without use, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long an unused entity keeps its history, even if there are MaxSeries of them.
+	// keepTime is how long an unused entity keeps its history, even after MaxSeries is reached.
 	keepTime  = 10 * time.Minute
 	countTime = 5 * time.Second
 	// MaxSeries bounds the entities and namespaces with a history. All their samples take 29 MB.

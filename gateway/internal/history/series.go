@@ -124,7 +124,7 @@ func (k *kept[T]) all(now time.Time) (all []T) {
 
 type ring[T any] struct {
 	samples []T
-	next    int // for the next sample, once the ring is full
+	next    int // index for the next sample, once the ring is full
 }
 
 func (r *ring[T]) add(x T, most int) {

@@ -25,7 +25,7 @@ const (
 	maxStrangers       = 1024
 	// strangersBytes bounds the bytes that all strangers (clients without a proven identity) may
 	// have sent without an answer. Headers of other clients' HTTP requests count until their token
-	// is checked. Beyond it, the gateway closes connections that have sent more than an equal
+	// is checked. At the limit, the gateway closes connections that have sent more than an equal
 	// share.
 	strangersBytes = 16 << 20
 	// rememberedFor is how long Admission remembers the network of a client with a proven identity.

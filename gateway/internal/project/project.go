@@ -29,9 +29,9 @@ const (
 
 type Project struct {
 	Kind    string
-	Name    string // of the plugin, its program and its module
+	Name    string // name of the plugin, its program and its module
 	Dir     string // missing or empty
-	Version string // of the Crosstown module that the project requires, such as v1.2.3; "" if none is published
+	Version string // version of Crosstown's module that the project requires, such as v1.2.3; "" if none is published
 	Replace string // directory of Crosstown's source; "" to download it
 }
 

@@ -13,7 +13,7 @@ type credential struct {
 
 	namespace string // where the credential is valid, or ""
 	rights    string // of "Send", "Listen", "Manage"
-	resource  string // that the credential was signed for, with everything below; "" for the whole namespace
+	resource  string // path that the credential was signed for, with everything below; "" for the whole namespace
 	entity    string // queue or topic with the policy; "" for a policy of the namespace
 }
 

@@ -27,7 +27,7 @@ func (t *Tracing) Router(inner core.Router, name string) core.Router {
 func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	var c call
 	t := trailOf(ctx)
-	var asked map[trace.SpanID]bool // messages of a group share a parent span, which gets one child for all
+	var asked map[trace.SpanID]bool // parents that have their child: messages of a group share a parent span
 	for i, m := range ms {
 		parent := r.below(t, m)
 		if !parent.IsSampled() || asked[parent.SpanID()] {

@@ -28,7 +28,7 @@ type partial struct {
 const keptHead = 2 << 10
 
 // A message that is too large is read to its end and then rejected: if the link were detached at
-// once, some clients would wait until their time-out. Only a far larger one detaches the link.
+// once, some clients would wait until their time-out. Only a far larger message detaches the link.
 const (
 	farTooLargeFactor = 4
 	farTooLargeBytes  = 1 << 20

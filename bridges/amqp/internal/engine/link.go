@@ -32,7 +32,7 @@ type Link struct {
 	dirty   bool // is in session.dirtyLinks
 
 	deliveryCount uint32
-	credit        uint32 // what the sending side, we or the peer, has left
+	credit        uint32 // credit that the sending side (we or the peer) has left
 
 	// If the peer sends:
 	maxSize   uint64 // largest message in bytes

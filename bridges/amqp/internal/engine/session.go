@@ -39,7 +39,7 @@ type Session struct {
 type sent struct {
 	link     *Link
 	tag      Tag
-	until    int64 // until when the peer may settle it, as Unix time in ms; 0: for ever
+	until    int64 // the peer may settle the delivery until this Unix time in ms; 0: for ever
 	disposed bool  // the peer has given an outcome that the handler has not answered
 }
 

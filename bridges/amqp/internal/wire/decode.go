@@ -18,7 +18,7 @@ const (
 // decoded without allocation if their state is nil, Accepted or Released. A Decoder is not safe for
 // concurrent use.
 type Decoder struct {
-	Limits value.Limits // for each map, and for each value in a field of any type
+	Limits value.Limits // bounds each map, and each value in a field of any type
 
 	transfer    Transfer
 	flow        Flow

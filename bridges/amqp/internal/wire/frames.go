@@ -21,7 +21,7 @@ const frameHeader = 8
 // Frame is one frame. A frame with an empty body is a heartbeat.
 type Frame struct {
 	Type    FrameType
-	Channel uint16 // of an AMQP frame; without meaning in a SASL frame
+	Channel uint16 // the session's channel; without meaning in a SASL frame
 	Body    []byte // performative and payload; aliases the input
 }
 

@@ -53,7 +53,7 @@ type NotMoved struct {
 // body, which has the format of crosstown record. Nothing is sent.
 const RulesPath = "/$crosstown/rules/"
 
-// Judgements are sorted: rules that match, then those that fail, then others.
+// Judgements are sorted: first rules that match, then rules that fail, then the rest.
 type Judgements struct {
 	Judgements []Judgement `json:"judgements"`
 	Left       int         `json:"left,omitempty"` // number of omitted rules; an answer has at most 1000
@@ -138,7 +138,7 @@ type Holder struct {
 	Policies   []string `json:"policies,omitempty"`
 }
 
-// SessionState sets or clears the state of a session that no receiver holds, or ends its lock.
+// SessionState sets or clears the state of a session without a receiver, or ends a session's lock.
 type SessionState struct {
 	State  *[]byte `json:"state,omitempty"` // in base64
 	Clear  bool    `json:"clear,omitempty"`

@@ -74,7 +74,7 @@ type NamespaceList struct {
 	Next string `json:"next,omitempty"`
 }
 
-// ClockPath, or ClockOf below a namespace's path, has its clock: GET shows it, PUT moves it.
+// ClockPath, or ClockOf below a namespace's path, has the clock: GET shows, PUT moves the time.
 const (
 	ClockPath = "/$crosstown/clock"
 	ClockOf   = "clock"
