@@ -248,8 +248,8 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 
 // route returns the link for the response to a request. In the request's AMQP session, it prefers a
 // link whose target is replyTo, then one whose name is replyTo, then the only link to the node.
-// Then it looks for replyTo in the whole connection, but not in others, because clients choose the
-// same names.
+// Then it looks for replyTo in the whole connection, but not in other connections, because clients
+// choose the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {

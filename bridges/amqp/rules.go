@@ -97,7 +97,7 @@ func (o *operation) rule() core.Rule {
 	return rule
 }
 
-// isNoAction reports whether v stands for no action. The SDK for Rust sends an empty map instead.
+// isNoAction reports whether v is null or, as the SDK for Rust writes no action, an empty map.
 func isNoAction(v any) bool {
 	m, ok := v.(value.Map)
 	e, _ := m.Get("expression")

@@ -46,7 +46,7 @@ type transaction struct {
 
 	entity      string
 	provisional []*provisional
-	after       []func()      // answers to outcomes for provisional that the client sent after the discharge
+	after       []func()      // answers to outcomes that the client sent for provisional after the discharge
 	ended       chan struct{} // closes when over is set
 }
 

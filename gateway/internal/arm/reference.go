@@ -44,7 +44,7 @@ type pending struct {
 	in *scope
 }
 
-// memberOf also evaluates the member of a pending.
+// memberOf returns a member of v, which it evaluates if v is pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {

@@ -42,7 +42,7 @@ const (
 type unknownText struct{ expression, why string }
 
 type Options struct {
-	File  map[string]any    // parameters of a parameters file: objects with a value
+	File  map[string]any    // parameters in a parameters file, each an object with a value
 	Given map[string]string // values of parameters, which override those of File
 	// Reads reports whether a property of a kind of resource is used, or for the property ""
 	// whether such resources are used at all. The kind is such as topics/subscriptions, or "" for a

@@ -60,7 +60,7 @@ func (c *rewound) Answered() {
 	}
 }
 
-// Close also closes the connection below TLS, so that the listener can admit another.
+// Close closes c and the connection below TLS, so that the listener can admit another client.
 func (c *rewound) Close() error {
 	err := c.Conn.Close() // TLS sends its closing alert first
 	_ = c.admitted.Close()

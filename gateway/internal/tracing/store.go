@@ -83,8 +83,8 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	return span
 }
 
-// begin begins the spans of m, which c stores, and notes the last of them in m. at is the index of
-// m's answer. begin returns m's parent span.
+// begin begins the span of storing m (one for all messages with the parent last) or, if t is nil,
+// of forwarding m, and adds it to c for the answer at. It returns the span that is noted in m.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
