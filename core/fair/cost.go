@@ -12,7 +12,7 @@ const (
 	Delivery        = 192
 	Link            = 1536 // AMQP, with what the broker opens for it
 	Session         = 384
-	SessionReceiver = 20 << 10 // added to a link or feed by a session of messages, also while it waits for one
+	SessionReceiver = 20 << 10 // what receiving from a session adds to a link or feed, also while it waits for a session
 	Call            = 16 << 10 // the stack of a goroutine that calls the broker
 
 	Requests = 22 << 10 // added to an HTTP connection by a request; an idle connection keeps half of it

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	firstGrant = 64 << 10 // bytes that a message of unknown size takes first
-	// maxLeap makes buffers of 64 KiB, 1 MiB, 18 MiB and 300 MiB, so copying leaves little garbage.
+	firstGrant = 64 << 10 // bytes that are first taken for a message of unknown size
+	// maxLeap is the factor by which buffers grow: they have 64 KiB, 1 MiB, 18 MiB and 300 MiB, so
+	// copying leaves little garbage.
 	maxLeap = 17
 )
 
@@ -22,7 +23,7 @@ var (
 
 type Arrival struct {
 	Reader   io.Reader
-	Deadline func(time.Time) error // sets when a Read must have ended; nil: a Read does not block
+	Deadline func(time.Time) error // sets a deadline for Reads; nil if Reads do not block
 	Size     int64                 // bytes that the sender has declared; negative: none
 	Limit    int64
 	Buffer   []byte // used if the message fits into it; may be nil

@@ -44,8 +44,8 @@ func (g *Gauge) Level() Level {
 	return Level(g.level.Load())
 }
 
-// Set must be called regularly, because it also reduces the flows of all policies, by half in about
-// six seconds.
+// Set must be called regularly, because it also reduces the flows of all policies (what they have
+// recently taken), by half in about six seconds.
 func (g *Gauge) Set(to Level) {
 	was := Level(g.level.Swap(int32(to)))
 	now := time.Now()

@@ -60,7 +60,7 @@ func Of(id core.Identity) Who {
 // Pool is a limited resource. It is safe for concurrent use.
 type Pool struct {
 	limit    int64
-	places   string // plural of what takes a unit; "": a unit is a byte
+	places   string // what a unit is, in the plural; "": bytes
 	name     string
 	shuts    Level         // from this level on, Take may fail
 	released func(n int64) // may be nil
@@ -71,7 +71,7 @@ type Pool struct {
 	refused int64
 	latest  time.Time
 	groups  map[Who]*group
-	evicted map[*Share]func() // the functions close the holders of shares
+	evicted map[*Share]func() // shares that may be evicted, with the functions that close their holders
 	waiting []*Share          // in the order in which they began to wait
 }
 
@@ -105,7 +105,7 @@ func (p *Pool) Stats() Stats {
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// From the level shuts on, Take may fail (by default, from Full on).
+// Named sets the pool's name, and the level from which on Take may fail (by default Full).
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
 	return p
@@ -191,7 +191,7 @@ func (s *Share) Join(w Who) {
 	}
 }
 
-// held is what all shares of the pool hold.
+// allows reports whether the share may take n. held is what all shares of the pool hold.
 func (s *Share) allows(n, held int64) bool {
 	left := s.pool.limit - held
 	switch {
@@ -208,7 +208,7 @@ func (s *Share) allows(n, held int64) bool {
 
 func (s *Share) isLittle(n int64) bool { return s.pool.places == "" && s.held+n <= floor }
 
-// Available is an estimate. It returns 0 if the share may not even take n.
+// Available estimates how much the share can take. It returns 0 if the share may not even take n.
 func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
@@ -243,11 +243,11 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Depending on the Level, Take fails for policies or namespaces that have just taken much, or for
-// all.
+// Take adds n to the share. Depending on the Level, it returns false for policies or namespaces
+// that have just taken much, or for all.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// If begins is false, take ignores the Level.
+// take adds n to the share if the pool allows it. If begins is false, it ignores the pool's Level.
 func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -264,9 +264,9 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// At Tight, the flow of a policy, with what it now takes, may be at most 1/flowPart of the pool. At
-// Full, the flow of a whole namespace may be at most 1/littlePart, so that it can work although
-// others have filled the memory.
+// At Tight, a policy's flow (the bytes that it has recently taken for new work), including n, may
+// be at most 1/flowPart of the pool. At Full, the flow of a whole namespace may be at most
+// 1/littlePart, so that it can work although others have filled the memory.
 const flowPart, littlePart = 16, 64
 
 // A nil group has no flow. p.mu is held.
@@ -302,7 +302,8 @@ func (s *Share) IsRefused(n int64) bool {
 	return s.pool.refuses(s.policy, s.namespace, n)
 }
 
-// If Fits returns false, waiting is useless: the share could not take n even if the pool was empty.
+// Fits reports whether n can ever fit. If not, waiting is useless: the share could not take n even
+// if the pool was empty.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
 // The pool may call evict, which must close the share's holder, when memory is full. evict must not
@@ -408,7 +409,8 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// A waiter must wait again if others are faster.
+// due returns the wake functions of shares that can now take what they wait for. A share must wait
+// again if others take it first.
 func (p *Pool) due() (wakes []func()) {
 	if len(p.waiting) == 0 {
 		return nil
@@ -443,7 +445,7 @@ func (s *Share) Close() {
 	s.leave()
 }
 
-// The error is QuotaExceeded if n can never fit, otherwise Busy.
+// Refuse returns QuotaExceeded if n can never fit, otherwise Busy.
 func (s *Share) Refuse(n int64) error {
 	p := s.pool
 	p.mu.Lock()
@@ -477,13 +479,13 @@ func (p *Pool) Waiter(also func()) *Waiter {
 // The channel gets a value when the share may take what Wait was given, or soon after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// After a refusal for lack of memory, the client waits AfterRefusal for the answer, or its
-// connection is not read. Otherwise, a few clients that immediately repeat refused requests would
-// occupy the processors.
+// AfterRefusal is how long a client that was refused for lack of memory waits for the answer, or
+// how long its connection is not read. Otherwise, a few clients that immediately repeat refused
+// requests would occupy the processors.
 const AfterRefusal = 100 * time.Millisecond
 
-// Await waits up to Patience. The error is ctx's, or that of Refuse, but no earlier than after
-// AfterRefusal.
+// Await takes n, and waits up to Patience if n does not fit. It returns ctx's error or, no earlier
+// than after AfterRefusal, that of Refuse.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
@@ -509,8 +511,8 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	}
 }
 
-// AwaitRoom takes nothing, and has no time limit: it is for data that a client sends only on
-// request. It returns false if ctx ends.
+// AwaitRoom waits until n fits. It takes nothing, and has no time limit: it is for data that a
+// client sends only on request. It returns false if ctx ends.
 func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
 		s.Wait(n)

@@ -19,7 +19,8 @@ func (d *differences) add(field string, same bool, got, want any) {
 	}
 }
 
-// Of lock tokens, diffDelivery compares only the sequence numbers, and whether they are zero.
+// diffDelivery lists the fields that differ. Of a lock token, it compares only the sequence number,
+// and whether the token is zero.
 func diffDelivery(got, want core.Delivery) string {
 	var d differences
 	diffMessage(&d, got.Message, want.Message)

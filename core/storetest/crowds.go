@@ -107,7 +107,7 @@ func (c *crowd) send(sender, groups, size int) {
 	}
 }
 
-// receive abandons or releases some messages at first.
+// receive completes messages. It abandons or releases some of them first.
 func (c *crowd) receive(receiver int) {
 	timeout := time.After(time.Minute)
 	for {

@@ -9,7 +9,7 @@ import (
 )
 
 // ear listens to the doorbells of a queue in both stores, for callers that have found nothing more
-// to lock. The model's doorbell rings during the call.
+// to lock. The model rings before a call returns, the engine perhaps later.
 type ear struct {
 	ref    core.Ref
 	waits  map[core.SessionKey]bool // "": for callers that wait for any message

@@ -79,7 +79,8 @@ func diffStored(got, want *core.Stored) string {
 	return diffDelivery(got.Delivery, want.Delivery)
 }
 
-// The partition's index, and so the sequence numbers, stay the same.
+// moveTo imports an export of the partition into a new entity. The partition's index, and so the
+// sequence numbers, stay the same.
 func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)
@@ -90,7 +91,8 @@ func (s *fixture) moveTo(name, id string) {
 	s.main.Entity = e.ID
 }
 
-// copyPrefix makes IDs unique without changing their order.
+// copyPrefix is added to the IDs of subscriptions, to make them unique without changing their
+// order.
 const copyPrefix = "c"
 
 func renamed(things []core.Stored) []core.Stored {

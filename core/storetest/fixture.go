@@ -239,7 +239,8 @@ func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	want(s, "purged", n, removed)
 }
 
-// stats compares the counts of one partition with those in a call for several.
+// stats returns the counts of p. It checks that StatsOf counts p alike alone and together with
+// other partitions.
 func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}

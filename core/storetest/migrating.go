@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Each store imports the other's export into a new entity. migrate sweeps first, because an export
-// does not sweep.
+// migrate makes each store import the other's export into a new entity. It sweeps first, because an
+// export does not sweep.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// from gives a message the key of a move.
+// from returns a function that sets the Transit.Key of a message.
 func from(key string) func(*core.Message) {
 	return func(m *core.Message) { m.Transit = &core.Transit{Key: key} }
 }

@@ -23,8 +23,9 @@ func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	return events
 }
 
-// A line has an event's kind, sub-queue and number and, if they are set, the other number, the
-// count, the time left until Until, and the reason.
+// wantHistory compares the events of the message id with the lines want. A line has an event's
+// kind, sub-queue and number and, if they are set, the other number, the count, the time left until
+// Until, and the reason.
 func (s *fixture) wantHistory(p core.Partition, id string, want ...string) {
 	s.Helper()
 	var got []string

@@ -89,7 +89,8 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 	}
 }
 
-// The abandoned message and the rest are delivered again when the session is released.
+// completeAll abandons some messages at their first delivery, and then returns false. That message
+// and the rest of ds are delivered again when the session is released.
 func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	for _, d := range ds {
 		_, n := core.SplitSequenceNumber(d.SequenceNumber)

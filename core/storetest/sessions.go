@@ -39,7 +39,8 @@ func (s *fixture) accept(session string) core.SessionLock {
 	return l
 }
 
-// acceptNext locks the next session, which must be wanted, or none if wanted is "".
+// acceptNext locks the next waiting session. Its id must be wanted; if wanted is "", no session may
+// wait.
 func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
 	l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})

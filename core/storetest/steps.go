@@ -194,8 +194,8 @@ func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
 	return tokens
 }
 
-// Except at index 0, the token is sometimes that of another partition: an engine may answer a list
-// of only such tokens without a sweep.
+// tokenAt returns a token for element i of a call's list. Except at index 0, it is sometimes the
+// token of another partition: for a list of only such tokens, an engine need not sweep.
 func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
 	token := p.token(at)
 	if i > 0 && p.pick(16) == 0 {
@@ -312,7 +312,8 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-// With a limit of more than one byte, engines may differ in the last message that fits.
+// most sets no limit of bytes, or a limit of one byte: with a larger one, engines may differ in the
+// last message that fits.
 func (p *player) most(messages int) core.Most {
 	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
 }

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The names of the Append functions are those of Go's types, which differ from AMQP's (see Kind).
-// Each appends the smallest encoding.
+// The Append functions have the names of Go's types, which differ from AMQP's (see Kind). Each
+// appends the smallest encoding.
 
 func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
 
@@ -90,12 +90,12 @@ func AppendBinary(dst, v []byte) []byte {
 // The caller must append the n bytes.
 func AppendBinaryHead(dst []byte, n int) []byte { return appendSize(dst, codeBinary8, n) }
 
-// v must be valid UTF-8; only Append checks this.
+// v must be valid UTF-8: unlike Append, AppendString does not check this.
 func AppendString[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeString8, len(v)), v...)
 }
 
-// v must be valid UTF-8; only Append checks this.
+// v must be valid UTF-8: unlike Append, AppendSymbol does not check this.
 func AppendSymbol[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeSymbol8, len(v)), v...)
 }

@@ -101,7 +101,7 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 // openSize is the length of a compound's constructor, size and count in their 8-bit form.
 const openSize = 3
 
-// The caller appends elements, and then calls CloseList with mark.
+// OpenList begins a list. The caller appends elements, and then calls CloseList with mark.
 func OpenList(dst []byte) (out []byte, mark int) { return open(dst, codeList8) }
 
 func CloseList(dst []byte, mark, n int) []byte {
@@ -111,13 +111,15 @@ func CloseList(dst []byte, mark, n int) []byte {
 	return closeCompound(dst, mark, n)
 }
 
-// The caller appends keys, which must differ, each followed by its value, and then calls CloseMap.
+// OpenMap begins a map. The caller appends keys, which must differ, each followed by its value, and
+// then calls CloseMap.
 func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 
 // n is the number of entries.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// Keys must differ. They are written as strings or, if symbols is true, as symbols.
+// AppendMapRaw appends a map. Its keys must differ. They are written as strings or, if symbols is
+// true, as symbols.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0
@@ -150,7 +152,8 @@ func closeCompound(dst []byte, mark, count int) []byte {
 	return dst
 }
 
-// The value at start, which is the last in dst, is in its 8-bit form.
+// widen changes the value at start, which is the last in dst, from its 8-bit form to its 32-bit
+// form.
 func widen(dst []byte, start int) []byte {
 	size := int(dst[start+1])
 	if dst[start] < codeList8 {

@@ -25,7 +25,8 @@ type walker struct {
 	elements int // number that is still allowed
 }
 
-// The value must end before end. depth is the number of compounds around it.
+// value checks the value at w.b[i], which must not extend beyond end, and returns its end. depth is
+// the number of compounds around it.
 func (w *walker) value(i, end, depth int) (int, error) {
 	if i >= end {
 		return 0, fail(i, "the data ends before a value")
@@ -44,7 +45,7 @@ func (w *walker) value(i, end, depth int) (int, error) {
 	return w.value(i, end, depth)
 }
 
-// The constructor code is at w.b[at], the data begin at w.b[i].
+// data checks the value whose constructor code is at w.b[at], and whose data begin at w.b[i].
 func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	kind := kinds[code]
 	if kind == KindInvalid || kind == KindDescribed {
@@ -206,8 +207,9 @@ func extent(b []byte) (int, bool) {
 	return n, ok && n <= len(b)
 }
 
-// The data at the start of b follow the constructor code. dataExtent includes their size, and may
-// exceed len(b). It is -1 if the code is unknown, or if b ends within the size.
+// dataExtent returns how many of the bytes after the constructor code belong to the value: its size
+// field, if it has one, and its data. b starts after the code, and may be shorter. The result is -1
+// if the code is unknown, or if b ends within the size field.
 func dataExtent(code byte, b []byte) int {
 	switch {
 	case kinds[code] == KindInvalid:
@@ -227,8 +229,9 @@ func dataExtent(code byte, b []byte) int {
 	}
 }
 
-// payload excludes the size. The data of a compound begin with the count. Skip or extent must have
-// accepted b, and the value must not be described.
+// payload returns the data of the encoded value b, without constructor code and size. The data of a
+// compound begin with the count. Skip or extent must have accepted b, and the value must not be
+// described.
 func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }

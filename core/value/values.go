@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Decimal32 is an IEEE 754-2008 decimal32 in network byte order, for transport only.
+// Decimal32 is an IEEE 754-2008 decimal32 in network byte order.
 type Decimal32 [4]byte
 
-// Decimal64 is an IEEE 754-2008 decimal64 in network byte order, for transport only.
+// Decimal64 is an IEEE 754-2008 decimal64 in network byte order.
 type Decimal64 [8]byte
 
-// Decimal128 is an IEEE 754-2008 decimal128 in network byte order, for transport only.
+// Decimal128 is an IEEE 754-2008 decimal128 in network byte order.
 type Decimal128 [16]byte
 
 // Char is one Unicode code point. Surrogates are allowed, because a .NET char may be half of a

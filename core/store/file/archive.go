@@ -35,7 +35,8 @@ type ArchiveFile struct {
 	Size int64  `json:"size"`
 }
 
-// Archive has the files of a store at one time, while calls continue. The caller must Close it.
+// Archive is a copy of a store's files as they are at one time, while calls continue. The caller
+// must Close it.
 type Archive struct {
 	of   *Store
 	head ArchiveHead

@@ -55,8 +55,8 @@ type sending struct {
 	err      error
 }
 
-// If the answer to a group is lost, Append fails the later groups too: they could overtake this
-// one.
+// If the answer to a group is lost, Append fails the later groups without sending them, because
+// they could be stored before this group.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -69,7 +69,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
 	var batch sending
-	var members []int // indexes in groups of those that the next flush sends
+	var members []int // indexes of the groups that the next flush sends
 	flush := func() {
 		if len(members) > 0 {
 			p.send(ctx, sh, groups, answers, batch, members)
@@ -208,7 +208,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // a concurrent flush could hand over nothing, because hand has reserved the receivers' credit
+		if hand != nil { // hand has reserved the receivers' credit, so a concurrent flush could hand over nothing
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}
@@ -259,7 +259,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 	case hand == nil:
 	case err != nil && locked == nil:
 		hand.fail(err)
-	default: // an error of the replicas alone does not matter: the receiver's settlement also waits for them
+	default: // an error of the replicas alone does not prevent the delivery: the receiver's settlement also waits for the replicas
 		reply, err := locked.Slice()
 		hand.finish(ctx, reply, err, numbers, messages)
 	}
@@ -315,7 +315,8 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	return numbers, locked, nil
 }
 
-// Only the answer to its own XADD proves that a message is stored.
+// numbersOf reads the numbers of messages from the replies to their XADDs. Only the reply to its
+// own XADD proves that a message is stored.
 func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	numbers := make([]int64, len(added))
 	for i, c := range added {
@@ -333,7 +334,8 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	return numbers, nil
 }
 
-// A number is 0 if the script did not store the message, because its id or key was known.
+// scriptNumbers reads sequence numbers from a script's reply. A number is 0 if the script did not
+// store the message, because its id or key was known.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
 		return nil, fmt.Errorf("the script returned %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)

@@ -65,8 +65,9 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 	return ds, err
 }
 
-// reply is the script's answer without its first element, 'ok'. own has the positions of the
-// messages if deferred is set; otherwise reply has them.
+// readLocked reads the messages that the script has locked. reply is the script's answer without
+// its first element, 'ok'. If deferred is set, own has the numbers of the messages; otherwise reply
+// has them.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply
@@ -121,8 +122,8 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 	return leaseIn(session), proofOf(session), string(session.Key()), true
 }
 
-// positions returns sequence numbers without the partition, each once. void is 1 if a number is
-// repeated or belongs to another partition, otherwise 0.
+// positions returns sequence numbers without the partition. It leaves out repeated numbers and
+// those of other partitions: then void is 1, otherwise 0.
 func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 	given := make(map[int64]bool, len(numbers))
 	for _, number := range numbers {
@@ -144,7 +145,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 		for i, n := range own {
 			args[i] = n
 		}
-		if void == 1 { // nothing to cancel, but every operation does what is due
+		if void == 1 { // the call is refused, but every operation first does what is due
 			sc, args = script.Sweep, []any{0}
 		}
 		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
@@ -247,7 +248,7 @@ func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// last is the last position that peekPage has read, or 0 at the end of the stream.
+// last is the number of the last message that peekPage has read, or 0 at the end of the stream.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.server.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
@@ -337,7 +338,7 @@ type messageState struct {
 	inSession bool
 }
 
-// prefix is that of the entries' queue, or of an export's copy of it.
+// prefix is the key prefix of the entries' queue or, in an export, of the queue's copy.
 func (s *Store) messageStates(ctx context.Context, prefix string, entries []record.Entry) ([]messageState, error) {
 	var plain, pad, reserved []any
 	for i := range entries {

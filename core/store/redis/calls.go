@@ -24,7 +24,8 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
 }
 
-// If r is nil, a lost call is not sent again.
+// transitionUnder sends the call under the receipt r. If r is nil, a call whose answer is lost is
+// not sent again.
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Due messages of the main queue may become dead letters.

@@ -145,7 +145,8 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-// reserve drops the ids, because duplicate detection checks them when the transaction commits.
+// reserve marks the messages as reserved until that time. It drops their ids and keys, because
+// duplicate detection checks these when the transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {
@@ -177,7 +178,7 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// notedOnly returns the messages that are not stored, because an effect replaces them.
+// notedOnly returns the messages that an effect replaces: only their ids and keys are stored.
 func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
@@ -197,7 +198,7 @@ func notedOnly(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// arriving leaves out messages that come from the topic's own queue.
+// arriving returns the messages that w stores, except those that come from the topic's own queue.
 func arriving(w *core.Work, messages []stored, publications []publication) []stored {
 	replaced := map[int]bool{}
 	for i := range w.Effects {

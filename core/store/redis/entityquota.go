@@ -29,7 +29,8 @@ type measurement struct {
 	err    error
 }
 
-// quotaFresh is how long a measurement is valid while the partition is more than half full.
+// quotaFresh is how long a measurement of the partition's size is valid while the partition is more
+// than half full.
 const quotaFresh = time.Second
 
 type sizeBudget struct {
@@ -61,8 +62,8 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	return r
 }
 
-// One call measures, without holding mu. Concurrent calls wait for its result, so they all wait
-// equally long if Redis does not answer.
+// refresh measures the partition if the estimate is too old. One call measures, without holding mu.
+// Concurrent calls wait for its result, so they all wait equally long if Redis does not answer.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
@@ -164,7 +165,7 @@ func (q *quota) stored(size int) {
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// ok reports whether it is too early to measure again.
+// lately returns the estimate. ok is true if it is too early to measure again.
 func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

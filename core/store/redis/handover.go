@@ -25,7 +25,7 @@ type handOver struct {
 	watcher core.Watcher
 	lease   lease
 	bytes   int64
-	args    []any // of lock.lua, after the arguments of the state
+	args    []any // arguments of lock.lua that follow those of the state
 }
 
 // reserve returns nil if no receiver of this gateway has credit. The lock call also returns the
@@ -54,7 +54,8 @@ func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
 	return redis.NewCmd(ctx, script.Lock.With(h.shard.features).Command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
-// If the lock call may have run in spite of err, its locks are ended later. h may be nil.
+// fail makes the receiver call Lock itself. If the lock call may have run in spite of err, its
+// locks are ended later. h may be nil.
 func (h *handOver) fail(err error) {
 	if h == nil {
 		return
@@ -65,8 +66,8 @@ func (h *handOver) fail(err error) {
 	h.watcher.HandOver(nil, time.Time{}, true, nil) // without a delivery, the receiver calls Lock itself
 }
 
-// numbers is ascending, with 0 for each message that was not stored. reply and err are the answer
-// of lock.lua.
+// finish gives the watcher the messages that lock.lua has locked. reply and err are the answer of
+// lock.lua. numbers is ascending, with 0 for each message that was not stored.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {

@@ -17,7 +17,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// fillSuffixes must be empty before an import, in addition to stream and head.
+// fillSuffixes are the suffixes of the keys that must not exist before an import, in addition to
+// stream and head.
 const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
@@ -113,7 +114,7 @@ func (x *intake) remove(ctx context.Context) {
 	x.store.unlink(ctx, slices.Collect(maps.Keys(x.keys)))
 }
 
-// do adds a command on the temporary twin of key.
+// do adds a command on the temporary key that the end of the import renames to key.
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true
@@ -170,9 +171,9 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// Available messages are stored as messages that were delivered before, and the cursor is set
-// behind the last message. lock.lua finds messages that were delivered before by number; it scans
-// for undelivered messages, whose numbers must have no wide gaps.
+// message stores an available message as one that was delivered before, because lock.lua finds
+// these by number. lock.lua scans for undelivered messages from its cursor on, so their numbers
+// must have no wide gaps; the cursor is set behind the last message.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)

@@ -40,7 +40,7 @@ type claim struct {
 type lease struct {
 	nonce uint64
 	until int64  // ms; in a session, the end of its lock
-	call  string // in a session, the score of this call's locks, because all calls share the nonce
+	call  string // in a session, the score of this call's locks, because all calls use the session's nonce
 }
 
 // The script's answer sets until.
@@ -121,9 +121,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit unlocks messages that do not fit into room. If that fails, it returns all, because otherwise
-// later messages would be delivered before these. If before is false, the first message always
-// fits.
+// fit subtracts the sizes of ds from room. From the first message that does not fit, it unlocks ds
+// and leaves it out; but if before is false, the first message always fits. If unlocking fails, fit
+// returns all of ds, because otherwise later messages would be delivered before these.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())

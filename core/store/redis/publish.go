@@ -100,7 +100,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	return answers
 }
 
-// Publications from the topic's own queue are left out.
+// fromSenders returns the messages to store that come from senders, not from the topic's own queue.
 func fromSenders(group []publication) []stored {
 	var all []stored
 	for i := range group {
@@ -163,7 +163,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	}
 	e.size += p.stored.size()
 	if e.sh.hasHistory() {
-		// Even without copies, a history needs the id.
+		// A history needs the message id, even if there are no copies.
 		if p.record, err = record.Encode(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 	}
 }
 
-// In the same exchange, publish locks copies for receivers of this gateway.
+// publish also locks copies for receivers of this gateway, in the same exchange.
 func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
 	now := s.millis()
 	hands, done := s.reserveTargets(b, now)
@@ -367,12 +367,13 @@ type publishArgs struct {
 	groups  []any
 }
 
-// The script needs some keys of a target only if copies expire or belong to sessions.
+// publishTarget is a queue that gets copies. The script needs some of its keys only if copies
+// expire or belong to sessions.
 type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
 	expires, sessions bool
-	quiet             bool // a lock call in the same exchange wakes gateways that wait for this queue
+	quiet             bool // the script rings no doorbell for this queue: a lock call in the same exchange does
 }
 
 func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {

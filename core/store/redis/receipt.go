@@ -17,7 +17,7 @@ import (
 // the result of the first execution.
 type receipt struct {
 	shard *shard
-	key   string // one key per call in progress; "": the call needs none
+	key   string // one key per call in progress; "": the call needs no receipt
 	id    string
 	until time.Time
 	lost  error // set after the answer was lost

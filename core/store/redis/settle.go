@@ -113,9 +113,9 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	}
 }
 
-// Only completions are sorted: the numbers of dead letters follow the order of other outcomes.
-// Queues with features are not sorted: settle.lua takes the locks in the order of the calls, which
-// histories show.
+// sortByBlock sorts completions by the blocks of their locks. It does not sort calls with other
+// outcomes, because dead letters are numbered in the order of the call, nor queues with features,
+// because histories show the order of the call.
 func (sh *shard) sortByBlock(all []settlingItem) {
 	if sh.features != 0 || slices.ContainsFunc(all, func(x settlingItem) bool { return x.Outcome != core.Complete }) {
 		return
@@ -138,7 +138,8 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settle.lua takes runs of locks with the same outcome, each after its length.
+// settleArgs returns the arguments of settle.lua: runs of locks with the same outcome, each after
+// its length.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
@@ -205,7 +206,8 @@ func (sh *shard) follows(last, st *core.Settlement) bool {
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 
-// proofHere returns "" if the lock belongs to another partition.
+// proofHere returns the proof of the session lock l for scripts, or "" if l belongs to another
+// partition.
 func (sh *shard) proofHere(l *core.SessionLock) string {
 	if l.Index != sh.Index {
 		return ""

@@ -51,7 +51,7 @@ type shard struct {
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
-	limit int // number of shards from which on unused shards are dropped
+	limit int // with more shards than this, unused ones are dropped
 }
 
 const idleShards = 1024
@@ -119,8 +119,8 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// The policy of dead letters does not say whether their queue has sessions, so the script finds
-// out.
+// queueOf returns the queue whose dead letters are in sh. The policy of dead letters does not say
+// whether this queue has sessions, so the script finds out.
 func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.place
 	p.Sub -= core.DeadLetter - core.Main

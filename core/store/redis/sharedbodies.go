@@ -11,7 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Smaller bodies are cheaper to store with each copy.
+// sharedBody is the size from which on copies share a body: smaller bodies are cheaper to store
+// with each copy.
 const sharedBody = 512
 
 type missingBody struct {

@@ -20,7 +20,7 @@ type measured struct {
 const (
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
-	seenSamples    = 100 // ids that are read to estimate their length
+	seenSamples    = 100 // ids that are read to estimate the average length of all ids
 	forgetCalls    = 20  // of duplicates_trim.lua in one measurement
 	forgetMost     = 5000
 )
@@ -54,7 +54,7 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// of[i] is the index of the place that the command asked[i] measures.
+// of[i] is the index in found of the place that the command asked[i] measures.
 type measuring struct {
 	*Store
 	found []measured
@@ -76,7 +76,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// of[i] is the index of the place that replies[i] measures.
+// answer sends the commands in asked. of[i] is the index of the place that replies[i] measures.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
@@ -175,7 +175,8 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	return m.found, m.errs
 }
 
-// holds also adds the work of measuring the key to m.found[of].
+// holds reports whether the key has entries; length is the reply with their number. It also adds
+// the time for measuring the key to m.found[of].work.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry

@@ -27,14 +27,15 @@ import (
 )
 
 type Subject struct {
-	// Stores return the store as each of several gateways now sees it. A failure may replace it.
+	// Each function of Stores returns the store of one gateway. After a failure it may return a new
+	// one.
 	Stores []func() core.Store
 	// Break makes the store fail while calls are in progress. It returns a function that repairs
 	// the store, or nil if the store recovers by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
 	// FailOver, if Break is nil, replaces the server by its replica. It first disconnects the
-	// replica, and calls unreplicated, whose calls the replica does not get. No client calls during
-	// FailOver.
+	// replica, and then calls unreplicated; what this stores does not reach the replica. No client
+	// calls during FailOver.
 	FailOver func(unreplicated func())
 	// Rounds is the number of histories; 0 means defaultRounds.
 	Rounds int
@@ -42,7 +43,7 @@ type Subject struct {
 	EndsLinks bool
 	// Ready waits until all stores answer after a failure. nil: they answer immediately.
 	Ready func(tb testing.TB)
-	// Seed is the seed of the first history; 0 means a new one.
+	// Seed is the seed of the first history; 0 means a random one.
 	Seed uint64
 }
 
@@ -115,7 +116,7 @@ type history struct {
 	began  time.Time
 	clears bool
 	first  []string                              // nil: none
-	lose   func(s core.Store, random *rand.Rand) // makes a call as the client nobody, which waits for no replica
+	lose   func(s core.Store, random *rand.Rand) // makes a call that waits for no replica, as the client nobody
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // for nonces of locks that no client knows
@@ -192,13 +193,14 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// finish reads the final contents. conclusive is false if the check takes too long.
+// play runs the clients, calls finish, which reads the final contents, and checks the history.
+// conclusive is false if the check takes too long.
 func (h *history) play(call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()
 	h.append(0, h.Stores[0](), 1, h.first)
 	for _, s := range h.Stores {
-		h.look(s(), 1) // a store that has seen no message would lock only one
+		h.look(s(), 1) // a store that has not seen a message yet would lock only one at a time
 	}
 	var clients sync.WaitGroup
 	ended := make(chan struct{})
@@ -309,7 +311,8 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// open is the number of calls whose outcome is still unknown.
+// told returns the calls of the history. open is the number of calls whose outcome is still
+// unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
@@ -352,7 +355,7 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 		if c.answer == unknown {
 			c.to = forever
 			open++
-			if s, ok := c.step.(locking); ok { // the store ends such locks when it locks again
+			if s, ok := c.step.(locking); ok { // when it locks again, the store ends the locks whose answers were lost
 				told = append(told, porcupine.Operation{ClientId: c.client, Input: undoing{s.nonce}, Call: c.from, Return: forever})
 			}
 		}
@@ -400,9 +403,9 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 	return seen, left
 }
 
-// A settlement could have been executed only before the connection broke. So if the message was
-// seen later, it was not completed. If its lock was seen later, it was not settled at all, except
-// in a session, where a message always gets the session's lock.
+// without reports that s was not executed. s could have been executed only before the connection
+// broke. So if the message was seen later, it was not completed. If its lock was seen later, it was
+// not settled at all, except in a session, where a message always gets the session's lock.
 func (h *history) without(s settling, seen sightings, broken int64) bool {
 	return slices.ContainsFunc(seen, func(o sighting) bool {
 		return o.n == s.n && o.from > broken && (s.outcome == core.Complete || o.nonce == s.nonce && !h.p.Sessions)
@@ -534,7 +537,7 @@ func (b *bag[T]) pick(random *rand.Rand, leave bool) (one T, ok bool) {
 	return one, true
 }
 
-// Outcomes that move messages to another queue are left out.
+// anyOutcome returns no outcome that moves the message to another queue.
 func anyOutcome(random *rand.Rand) core.Outcome {
 	return [...]core.Outcome{core.Complete, core.Complete, core.Complete, core.Abandon, core.Release}[random.IntN(5)]
 }

@@ -48,7 +48,7 @@ func (a answer) String() string {
 	return [...]string{"done", "refused", "unsure", "unknown", "unheard"}[a]
 }
 
-// could is true if the call can be executed.
+// fits reports whether the answer is possible. could is true if the model can execute the call.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
 
 // apply executes the call in the model. It returns false if the answer is not possible.
@@ -138,12 +138,13 @@ type delivered struct {
 	count uint32
 }
 
-// leftovers has locks that no client knows, which never end.
+// leftovers has session locks that no client knows. They never end.
 type leftovers struct {
 	sessions map[string]bool // sessions that could not be accepted
 }
 
-// If the answer was lost, sightings of the messages give first.
+// appending is a call of Append with one group. first is the number of its first message; if the
+// answer was lost, it is computed from a message that was seen.
 type appending struct {
 	bodies   []string
 	sessions []string // for each message; nil: none
@@ -327,7 +328,8 @@ func (r releasing) apply(s *sequential) bool {
 	return true
 }
 
-// The store also forgets how long sessions have waited.
+// reopening is a restart of the store. The store ends all locks, and forgets how long sessions have
+// waited.
 type reopening struct{}
 
 func (reopening) apply(s *sequential) bool {

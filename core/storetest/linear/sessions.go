@@ -24,7 +24,7 @@ type sessionHistory struct {
 	tokens bag[core.LockToken]
 }
 
-// Some sessions stay locked when the answer of AcceptSession is lost, so there are many.
+// linearSessions are many, because a session stays locked if the answer of AcceptSession is lost.
 var linearSessions = []string{"", "a", "b", "c", "d", "e", "f", "g"}
 
 func (h *sessionHistory) anySession(random *rand.Rand) string {

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The lock order is: the catalogue's mu, then a partition's mu. So a change of subscriptions
-// changes the partitions in the same step.
+// The lock order is: the catalogue's mu, then a partition's mu. So a change of subscriptions can
+// update the topic's partitions in the same step.
 type catalogue struct {
 	mu         sync.RWMutex
 	spaces     map[string]*space
@@ -361,7 +361,8 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-// If err is not nil, done first waits until the changes that may have caused err are durable.
+// done tells watchers about the changed entities, and waits until the changes before end are
+// durable: other calls may have made those that caused err.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)

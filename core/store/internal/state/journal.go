@@ -52,8 +52,8 @@ type Call interface {
 	Sink
 	// IsLarge reports whether the collected effects are enough for one frame.
 	IsLarge() bool
-	// Append ends the frame, and returns the position after it. It never waits. More effects then
-	// start another frame.
+	// Append ends the frame, and returns the position after it. It never waits. Effects that are
+	// added after it start another frame.
 	Append() Position
 	Ref(record int32) Ref
 	// Release returns unused space that Reserve reserved. again is true if the call is empty and
@@ -95,7 +95,7 @@ func (x *effects) publications(ctx context.Context, group []core.Publication) er
 		g := &group[i]
 		ms := make([]*core.Message, 0, len(g.Copies)+1)
 		if !g.Message.ScheduledEnqueueTime.IsZero() && g.Source.IsZero() {
-			ms = append(ms, g.Message) // the time of the call decides later which are stored
+			ms = append(ms, g.Message) // only the time of the call decides whether this message or its copies are stored
 		}
 		for k := range g.Copies {
 			ms = append(ms, g.Copies[k].Message)

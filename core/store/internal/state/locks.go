@@ -72,7 +72,8 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	return ds, instant(next), nil
 }
 
-// Messages that were delivered before come first, then the lowest number. One must be available.
+// oldest returns the message to deliver next: messages that were delivered before come first, then
+// the lowest number. At least one message must be available.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of
@@ -130,7 +131,8 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns nil if the lock has ended, even if no sweep has noticed it.
+// holder returns the entry that token has locked, or nil if the lock has ended, even if no sweep
+// has ended it yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -187,7 +189,8 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns nil if a number is repeated, or its message is not in one of the states as.
+// allInState returns the entries of these messages, or nil if a number is repeated or a message is
+// in none of the states as.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
@@ -235,7 +238,8 @@ func (s *Store) EndLinks() {
 func (t *txn) endLinks(q *queue) {
 	var ended []*entry
 	for _, x := range q.locks.items {
-		// Versions that did not record byBroker had locks of the broker only in transfer queues.
+		// Earlier versions did not record byBroker, and had locks of the broker only in transfer
+		// queues.
 		if e := x.of; !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
 			ended = append(ended, e)
 		}

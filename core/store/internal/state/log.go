@@ -72,7 +72,7 @@ func (l *log) append(e *entry) {
 	l.live++
 }
 
-// n must be higher than all numbers in the log.
+// last returns the chunk for the number n, which must be higher than all numbers in the log.
 func (l *log) last(n int64) *chunk {
 	id := n / chunkSize
 	var last *chunk
@@ -170,7 +170,8 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// The states must be states that rows cannot have.
+// aside yields the entries from number n on that are in one of the states. These must be states
+// that rows cannot have.
 func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
@@ -380,7 +381,8 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns nil if no row expires at until or before. Its row expires at chunk.earliest.
+// firstRow returns a chunk with the row that expires next, or nil if no row expires at until or
+// before. The row expires at chunk.earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {
@@ -399,7 +401,8 @@ func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// Of several messages at the same time, firstExpired returns the one with the lowest number.
+// firstExpired returns the message that expired first or, of several at the same time, the one with
+// the lowest number.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

@@ -24,7 +24,7 @@ type partition struct {
 	remembered    *remembered
 	effects       *effects // of the current call; nil without a journal
 	pieces        *pieces  // set while the journal is replayed after a snapshot was loaded
-	cleared       int      // a snapshot in progress starts again when it changes
+	cleared       int      // counts calls of Clear; when it changes, a snapshot writes the partition again
 }
 
 // entityState is the state of a queue, topic or subscription in one partition.
@@ -135,8 +135,8 @@ type txn struct {
 	queue *queue
 	now   int64
 
-	end    Position // of the journal, when the call unlocked the partition
-	newest Position // of the records of the delivered messages
+	end    Position // the journal's end when the call unlocked the partition
+	newest Position // newest of the positions of the delivered messages' records
 	absent []absent // delivered messages that are not in memory, in order
 	pinned func()   // undoes Journal.Pin for the records of absent
 }

@@ -101,7 +101,7 @@ func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	return false
 }
 
-// If spared is true, publishOne only remembers x's message id.
+// publishOne publishes x. If spared is true, it only remembers x's message id.
 func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {

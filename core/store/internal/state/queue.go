@@ -71,12 +71,12 @@ type queue struct {
 
 	again     timerHeap[*entry] // without a session, by number
 	locks     timerHeap[*entry] // by the end of the lock
-	schedules timerHeap[*entry] // scheduled by due time, reserved by the end of the reservation
+	schedules timerHeap[*entry] // scheduled entries by due time, reserved entries by the end of the reservation
 	expiries  timerHeap[*entry] // available entries with a time to live, by its end
 
 	rowExpiries timerHeap[*chunk] // chunks with rows that expire, by chunk.earliest
 
-	sessions map[core.SessionKey]*session // those that have messages or state, or are locked
+	sessions map[core.SessionKey]*session // sessions that have messages or state, or are locked
 	keys     btree.Set[core.SessionKey]
 	waiting  timerHeap[*session] // free sessions with available messages, in the order in which they began to wait
 	turns    int64
@@ -295,7 +295,7 @@ const (
 	seenIDWeight  = 90 // an id of duplicate detection
 )
 
-// weightOf does not depend on the entry's state.
+// weightOf estimates e's bytes in memory, which do not depend on its state.
 func weightOf(e *entry) int {
 	weight := entryWeight + e.size
 	if e.expires != 0 {

@@ -23,9 +23,11 @@ type seenID struct {
 }
 
 const (
-	// tolerated is the number of outdated pairs in order that tidy never removes.
+	// tidy removes the outdated pairs in order only if they exceed the known keys by more than
+	// tolerated.
 	tolerated = 64
-	// forgetMost is small enough that other calls need not wait long.
+	// forgetMost limits the keys that are forgotten in one step, so that other calls need not wait
+	// long.
 	forgetMost = 10_000
 )
 
@@ -208,8 +210,8 @@ func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	return left <= 0 || left < r.most/4 && own >= left
 }
 
-// remembersTooMuch refuses m if no memory is left for its id or the key of its move. Dropping older
-// ids early instead could deliver messages twice.
+// remembersTooMuch returns Busy if no memory is left for m's id or Transit.Key. Dropping older ids
+// early instead could let duplicates through.
 func (t *txn) remembersTooMuch(m *core.Message) error {
 	if !t.remembered.refusesID(t.home.seen.weight+t.home.moves.weight, transit(m).Key != "") || !t.isNew(m) {
 		return nil

@@ -214,8 +214,8 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// more is true if listSlice stops before ids has top elements, so that other calls need not wait
-// long.
+// listSlice stops early if other calls would wait too long. Then more is true, and ids may have
+// fewer than top elements.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -300,7 +300,8 @@ func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds
 // pauses reports whether e is delayed and stops the delivery of all messages of its session.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
 
-// In a session, a lock ends SessionGrace after the end that the receiver knows.
+// ends returns the end of the lock. In a session, this is SessionGrace after the end that the
+// receiver knows.
 func (e *entry) ends() int64 {
 	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
@@ -400,7 +401,8 @@ func (q *queue) letGo(s *session) {
 	q.review(s)
 }
 
-// If state is nil, keep removes the state. id is the receiver's spelling of the session id.
+// keep sets the state of s or, if state is nil, removes it. id is the receiver's spelling of the
+// session id.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.State, s.Stated, s.Stater = state, now, id

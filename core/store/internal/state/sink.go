@@ -15,7 +15,7 @@ type Effect struct {
 	// Of is the sub-queue or, if Kind concerns a whole entity, its main queue. It is zero for
 	// effects on the catalogue or the namespaces.
 	Of     core.Ref
-	Number int64 // of a message or event; or the version of a topic
+	Number int64 // the number of a message or event, or the version of a topic
 	At     int64 // milliseconds since 1970
 	Record int32
 	Text   string

@@ -27,7 +27,7 @@ const pieceSize = 1000
 
 type Piece struct {
 	Kind PieceKind
-	Now  int64    // of the catalogue: when the piece was written
+	Now  int64    // for the catalogue: when the piece was written
 	Of   core.Ref // the entity's main queue; for messages, their queue
 	From int64    // for messages: the lowest number that belongs to the piece
 }
@@ -135,7 +135,7 @@ func (o *snapshotWriter) catalogue() {
 	o.err = o.End()
 }
 
-// again is true if p was cleared meanwhile.
+// partition writes p to the snapshot. again is true if p was cleared meanwhile.
 func (o *snapshotWriter) partition(p *partition) (again bool) {
 	p.mu.Lock()
 	cleared, homes := p.cleared, p.homes()
@@ -155,7 +155,8 @@ func (o *snapshotWriter) partition(p *partition) (again bool) {
 	return p.cleared != cleared && o.err == nil
 }
 
-// pieces holds the partition's mutex only while it writes one piece.
+// pieces locks the partition's mutex for each piece anew, so that other calls need not wait for all
+// pieces.
 func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
 	for more := true; more && o.err == nil; {
 		home.partition.mu.Lock()
@@ -288,8 +289,8 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece returns false if the entity was created after the catalogue was written: then the frames
-// have all of it.
+// Piece begins a piece of a snapshot. It returns false if the entity was created after the
+// catalogue was written: then the frames after the snapshot contain the whole entity.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true

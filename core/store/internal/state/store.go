@@ -1,12 +1,11 @@
 // Package state is the state machine of the stores in memory and in files, and the readable
-// specification for every other engine: storetest compares their answers with its answers.
-// Each partition has one mutex; a topic's partition shares it with those of its subscriptions. A
-// call holds the mutex for one step, which begins with a sweep. So nothing waits for a timer, and a
+// specification for every other engine: storetest compares their answers with its answers. Each
+// partition has one mutex; a topic's partition shares it with those of its subscriptions. A call
+// holds the mutex for one step, which begins with a sweep. So nothing waits for a timer, and a
 // publication is one step whatever the number of its copies. All times are whole milliseconds since
 // the Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets every
 // change of the contents, and after a restart a Replay repeats the changes, starting from a
 // Snapshot (see package file).
-// from a Snapshot: see package file.
 package state
 
 import (
@@ -22,7 +21,7 @@ type Options struct {
 	Journal Journal          // nil means that a restart loses the changes
 	// Lenient makes a replay skip effects on missing objects, after a damaged journal was repaired.
 	Lenient bool
-	// Remember limits the bytes of the message ids and keys of moves, and separately those of the
+	// Remember limits the bytes of message ids and Transit.Keys and, separately, the bytes of
 	// histories. Beyond the limit, messages with new ids are refused as Busy, and a growing history
 	// drops its oldest events. 0 means no limit.
 	Remember int64
@@ -86,7 +85,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Watch never hands over messages with a wake-up: this saves a round trip only with a server.
+// Watch never calls Reserve or HandOver: they only save round trips to a server.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
 }

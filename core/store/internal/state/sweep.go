@@ -68,8 +68,9 @@ func (t *txn) becomeDue(q *queue, e *entry) {
 	t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 }
 
-// endSessions ends the session locks that end first: first the locks of the sessions' messages by
-// number, then the session locks by key. It returns false if the budget is used up.
+// endSessions ends the session locks that expire next, at one time: first the locks of the
+// sessions' messages by number, then the session locks by key. It returns false if the budget is
+// used up.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
@@ -130,7 +131,8 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep is small enough that other calls need not wait long.
+// purgeStep limits the messages that are removed in one step, so that other calls need not wait
+// long.
 const purgeStep = 1000
 
 func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {

@@ -234,7 +234,8 @@ func (c *Cluster) settle(tb testing.TB) {
 	}
 }
 
-// While masters have equal epochs, a random entry makes the map differ from every other one.
+// epochs returns the epoch of each master. If two masters have the same epoch, it adds a random
+// entry, so that the map equals no other.
 func epochs(nodes string) map[string]string {
 	of, by := make(map[string]string), make(map[string]string)
 	for line := range strings.Lines(nodes) {
@@ -307,8 +308,8 @@ type Loss struct {
 	id      string
 }
 
-// The master becomes a replica of its successor, with an empty disk. Repair waits until the
-// successor has as many replicas as the lost master had.
+// Repair starts the lost master with an empty disk, as a replica of its successor. It waits until
+// the successor has as many replicas as the lost master had.
 func (l *Loss) Repair(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-const startTimeout = 5 * time.Minute // for starts and the forming of a cluster, on a slow machine
+const startTimeout = 5 * time.Minute // limit for starting servers and forming a cluster on a slow machine
 
 type Options struct {
 	// AOF is always, everysec or no. With "" there is no append-only file.

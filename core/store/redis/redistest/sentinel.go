@@ -97,7 +97,8 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// If a promoted replica fails before the other replicas follow it, the failover stays in progress.
+// isCalm reports that no failover is in progress. If a promoted replica fails before the other
+// replicas follow it, the failover stays in progress.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
 	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error
@@ -145,7 +146,8 @@ func (s *Sentinel) describe() string {
 	return strings.Join(all, "; ")
 }
 
-// The old master, with an empty disk, must not be promoted before all replicas are up to date.
+// Repair restarts the lost server, with an empty disk, as a replica. Its priority 0 prevents that
+// it is promoted before all replicas are up to date.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -161,7 +163,7 @@ func (s *Sentinel) Repair(tb testing.TB, lost int) {
 		err = s.servers[lost].start(ctx, "--replicaof", host+" "+port, "--replica-priority", "0")
 	}
 	if err == nil {
-		err = s.await(ctx, func() bool { // a busy machine may cause another failover
+		err = s.await(ctx, func() bool { // a busy machine may cause another failover, so ask for the master each time
 			at, ok := s.master(ctx)
 			return ok && s.servers[at].hasReplicas(ctx, len(s.servers)-1)
 		})
@@ -201,7 +203,8 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
-// Restart restarts the first master with its data, and calls down while the master is down.
+// Restart restarts the server that is the master at the start, with its data, and calls down while
+// it is down.
 func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	tb.Helper()
 	s.servers[0].restart(tb, down)

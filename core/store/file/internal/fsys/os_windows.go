@@ -40,7 +40,8 @@ func lock(f *os.File) error {
 	}
 }
 
-// lockDir does nothing, because Windows does not remove an open file.
+// lockDir returns no lock of the directory. Windows does not remove an open file, so the lock of
+// the file is enough.
 func lockDir(string) (*os.File, error) { return nil, nil }
 
 // unlock does nothing: other programs do not inherit the file, and closing it ends the lock.

@@ -33,7 +33,7 @@ type prepared struct {
 }
 
 const (
-	// putEstimate is an upper bound for a state.Put without its strings.
+	// putEstimate is an upper bound for the encoded bytes of a state.Put without its strings.
 	putEstimate = 128
 	// fewBytes is less than most heads need.
 	fewBytes     = 64
@@ -54,7 +54,7 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	return nil
 }
 
-// The messages may share a body, which is then written once.
+// Copies prepares the records of ms. If messages share a body, it is written once.
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
 	var shared state.Ref

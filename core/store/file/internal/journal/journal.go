@@ -19,7 +19,7 @@ type Journal struct {
 	resident atomic.Int64
 	appended atomic.Int64
 
-	pins sync.RWMutex // read-locked while deliveries read records, which may no longer have an entry
+	pins sync.RWMutex // read-locked while deliveries read records; segments are removed only while no delivery reads
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // read-locked while a large body is written
@@ -37,7 +37,7 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay returns the number of frames. Appended includes their bytes.
+// Replay repeats the frames after from, and returns their number. Appended includes their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++

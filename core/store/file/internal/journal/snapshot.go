@@ -61,7 +61,7 @@ func (x *pieces) End() error {
 
 const maxPiece = 1 << 30
 
-// Load closes r. After an error, the store must not be used.
+// Load reads a snapshot into the store, and closes r. After an error, the store must not be used.
 func Load(store *state.Store, r io.ReadCloser) error {
 	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A written batch keeps its records for a while, for Read.
+// A batch keeps its records for a while after it was written, so that Read finds them in memory.
 type batch struct {
 	end     Position
 	frames  []frame
@@ -215,7 +215,7 @@ const spaceInterval = 100 * time.Millisecond
 
 type space struct {
 	full atomic.Pointer[error] // error of the last write, if the disk was full
-	due  atomic.Int64          // of the next question to the file system, in ns since the Unix epoch
+	due  atomic.Int64          // when to ask the file system again, in ns since the Unix epoch
 	left atomic.Int64          // free bytes at the last answer, minus those taken since
 }
 

@@ -34,11 +34,11 @@ type Options struct {
 	Sync     Sync
 	Interval time.Duration // default: 100 ms
 
-	SegmentSize int // at which a new segment begins; default: 64 MiB
+	SegmentSize int // size at which a new segment begins; default: 64 MiB
 	MaxFrame    int // default: 256 MiB; a frame larger than SegmentSize gets its own segment
 	LargeBody   int // a larger body needs WriteBody; default: 1 MiB
 	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
-	Recent      int // bytes of the last records in memory, for Read; default: 32 MiB
+	Recent      int // bytes of the latest records that stay in memory for Read; default: 32 MiB
 
 	// Keep is the disk space in bytes that Reserve keeps free for control records (default: 64
 	// MiB). SetKeep changes it, because it should grow with the snapshots.

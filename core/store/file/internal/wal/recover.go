@@ -89,7 +89,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	return b, size, nil
 }
 
-// log is the id in the file's header. All files must have the same.
+// belongs checks that all files have the same log id. log is the id in the header of the file name.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
 		return fmt.Errorf("%s and another file of the directory belong to different stores: move the files of the wrong store out of the directory", r.path(name))
@@ -416,7 +416,7 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 }
 
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // by segment id, from the header of the next segment
+	ends := make(map[uint32]uint32) // end of each segment by its id, from the header of the next segment
 	for i, s := range r.logs {
 		if i > r.last {
 			break

@@ -18,7 +18,7 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	}
 	w := l.waits.add(pos)
 	defer l.waits.release(w)
-	if l.o.Sync != Always { // a sync would take too long for a caller whose context may end
+	if l.o.Sync != Always { // with Always, lead would sync, which takes too long for a caller whose ctx may end
 		l.lead()
 	}
 	if pos <= l.Durable() { // perhaps pos became durable before w was added
@@ -69,7 +69,7 @@ func (w *waits) add(pos Position) *waiter {
 	return x
 }
 
-// remove also discards a signal that x may already have.
+// remove takes x out of the list, and discards the signal that x.done may contain.
 func (w *waits) remove(x *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,8 @@ func (l *Log) sync() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// Segments become dirty before l.written moves, so these segments have everything up to upto.
+	// Segments are marked dirty before l.written advances, so the segments taken here have
+	// everything up to upto.
 	upto := l.written.Load()
 	segments, dir := l.dirty.take()
 	var err error

@@ -33,7 +33,8 @@ type writer struct {
 	out    output
 }
 
-// output is what one call writes. Small parts are copied to buf, large ones are not copied.
+// output collects the bytes of one write call. Small parts are copied to buf, large ones are not
+// copied.
 type output struct {
 	buf   []byte
 	from  int // offset up to which buf is in parts
@@ -60,7 +61,7 @@ func (o *output) clear() {
 	o.buf, o.from, o.parts, o.size = o.buf[:0], 0, o.parts[:0], 0
 }
 
-// writeBatches writes what no caller of Wait writes.
+// writeBatches writes the batches that callers of Wait do not write themselves.
 func (l *Log) writeBatches() {
 	for {
 		select {
@@ -148,7 +149,8 @@ func (l *Log) newBatch() *batch {
 // keepBatch bounds the buffers of a batch that is kept for reuse, in bytes.
 const keepBatch = 256 << 10
 
-// A small record occupies much more memory than space in the file.
+// memory estimates the bytes that b occupies in memory, which for small records are many more than
+// in the file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }

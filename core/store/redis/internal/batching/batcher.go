@@ -72,7 +72,8 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
 }
 
-// ok is false if too many calls wait. If departs is true, the caller must start a flush.
+// queue adds t to the waiting calls. ok is false if these have too many bytes. If departs is true,
+// the caller must start a flush.
 func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,7 +40,8 @@ func Run(ctx context.Context, c *Catalogue) {
 	remover.Wait()
 }
 
-// Scripts compare the revisionPrefix without decoding the rest of the value.
+// revisionPrefix is the start of an entity's stored value. Scripts compare it without decoding the
+// rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
@@ -182,8 +183,8 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, nil
 }
 
-// After fence, the partitions refuse publications for an older version of the subscriptions. If
-// fence fails, or this gateway crashes, the next call of Topic repeats it.
+// fence makes the topic's partitions refuse publications for an older version of the subscriptions.
+// If fence fails, or this gateway crashes, the next call of Topic calls fence again.
 func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
@@ -201,7 +202,8 @@ func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID str
 	return err
 }
 
-// Sends add only to existing streams, so a late send cannot recreate a deleted entity.
+// makePartitions creates the streams of an entity. Sends add only to existing streams, so a late
+// send cannot recreate a deleted entity.
 func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	var cmds []*redis.Cmd
@@ -228,7 +230,7 @@ func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicS
 
 func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
 	if e.Kind == core.Subscription && topicStays {
-		// Remove the streams first: scripts do not change a queue without a stream.
+		// The streams are removed first, because scripts do not change a queue without a stream.
 		var streams []string
 		for sub := range core.SubQueues {
 			streams = append(streams, s.server.Names.Stream(e.Ref(r.Index, sub)))

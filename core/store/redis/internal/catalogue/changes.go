@@ -92,7 +92,8 @@ func (c *changes) notify(namespace, name string) {
 	}
 }
 
-// The answer to the change was lost: the change may have happened, or may still happen.
+// notifyUncertain is called if the answer to a change was lost: the change may have happened, or
+// may still happen.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
@@ -127,7 +128,7 @@ func (c *changes) listen(ctx context.Context) {
 	server.Listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if !errors.Is(c.server.Intact(), server.ErrLost) { // after a loss of data, nothing must seem to be deleted
+			if !errors.Is(c.server.Intact(), server.ErrLost) { // after a loss of data, entities must not seem to be deleted
 				c.notify("", "")
 			}
 		case *redis.Message:

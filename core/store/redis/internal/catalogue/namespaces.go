@@ -96,7 +96,7 @@ func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns [
 			for _, value := range values {
 				text, ok := value.(string)
 				if !ok {
-					continue // deleted meanwhile: read another one instead
+					continue // the namespace was deleted meanwhile: another one is read instead
 				}
 				n, err := parseRegistry(text)
 				if err != nil {

@@ -17,12 +17,14 @@ import (
 )
 
 const (
-	// removalInterval is how often a gateway looks for removals whose gateway has crashed.
+	// removalInterval is how often a gateway looks for removals that another gateway has not
+	// finished, because it crashed.
 	removalInterval = 15 * time.Second
 	// Each page of removed entities extends the lease.
 	removalLease = time.Minute
 	removalPage  = 100
-	// When a seal ends, calls that were creating an entity in the namespace have ended.
+	// sealLife is how long the key Seal prevents that entities are created in a deleted namespace.
+	// By then, all calls that began before the deletion have ended.
 	sealLife = time.Hour
 )
 

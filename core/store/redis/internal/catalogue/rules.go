@@ -49,7 +49,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // negative: overflow, and no subscription has so many rules
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // end is negative after an overflow: then list all rules
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {

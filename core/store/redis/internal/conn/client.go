@@ -29,7 +29,7 @@ type Client struct {
 	Stop        context.CancelFunc
 }
 
-// go-redis would print failures to standard error, but each is also an error that is logged.
+// noLog discards the failures that go-redis would print to standard error: calls also return them.
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Close resets a connection on which an operation has timed out. Otherwise the kernel would
-// continue to send unacknowledged data, and a server that was unreachable would get old writes
-// later.
+// dialer makes connections that Close resets if an operation has timed out. Otherwise the kernel
+// would continue to send unacknowledged data, and a server that was unreachable would get old
+// writes later.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

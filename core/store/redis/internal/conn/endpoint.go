@@ -114,7 +114,7 @@ func normal(raw string) string {
 	return scheme + "://" + authority[:at] + hosts[0] + path + "?" + query
 }
 
-// safeURL returns the URL without credentials and parameters, except for addr.
+// safeURL returns the URL without credentials, and without parameters other than addr.
 func safeURL(u *url.URL) string {
 	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if more := u.Query()["addr"]; len(more) > 0 {

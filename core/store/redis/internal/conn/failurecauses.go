@@ -19,7 +19,7 @@ type failure struct {
 	word   string // the beginning of the server's answer
 	within string // if not "": another part of the answer
 	text   string
-	passes bool // it ends by itself, usually within seconds
+	passes bool // the failure ends by itself, usually within seconds
 	remedy string
 }
 

@@ -119,8 +119,9 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// If a new connection cannot be set up, for example because of a wrong password, go-redis returns
-// an error only for the pipeline: its commands would seem to have succeeded with zero values.
+// failAll sets err for all commands if none has an error. If a new connection cannot be set up, for
+// example because of a wrong password, go-redis returns the error only for the pipeline, and its
+// commands would seem to have succeeded with zero values.
 func failAll(cs []redis.Cmder, err error) error {
 	if err == nil || slices.ContainsFunc(cs, func(c redis.Cmder) bool { return c.Err() != nil }) {
 		return err // the server has answered some commands

@@ -62,7 +62,8 @@ func (r *replication) Refusal(node *redis.Client) error {
 	return nil
 }
 
-// If replicas have been missing for less than patience, admit first waits for them.
+// admit returns an error if replicas of node are missing. If they have been missing for less than
+// patience, it first waits for them.
 func (r *replication) admit(ctx context.Context, node *redis.Client, patience time.Duration) error {
 	r.mu.Lock()
 	lag := r.lagging[node]

@@ -88,7 +88,8 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// wholeScripts replaces the SHA by the whole script in calls whose scripts the server did not know.
+// wholeScripts finds the calls whose scripts the server did not know, and replaces the SHA in each
+// by the script's source.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
 		if c.Err() == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
@@ -163,8 +164,8 @@ type nodeBatch struct {
 	cmds   []*redis.Cmd
 }
 
-// A transaction goes to one master as a whole, even while the slot map changes. The error says that
-// a master was not reached, or has too few replicas.
+// sendReplicated sends cmds to their masters, a transaction as a whole to one, even while the slot
+// map changes. It returns an error if a master was not reached, or has too few replicas.
 func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
 	var node *redis.Client
@@ -232,7 +233,7 @@ func (s *Client) Masters(ctx context.Context) (all []*redis.Client, err error) {
 	return all, err
 }
 
-// The waits of markAndWait use the same connection as the commands.
+// sendBatch sends the commands and the waits of markAndWait on the same connection.
 func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) error {
 	marker, err := s.ProbeKey(ctx, b.node)
 	if err != nil {
@@ -290,8 +291,8 @@ func isAnswer(err error) bool {
 	return ok
 }
 
-// The answer to WAITAOF begins with the number of local syncs: if that is 0, the master has not
-// synced.
+// confirmed returns the number of replicas that have confirmed. The answer to WAITAOF begins with
+// the number of local syncs: if that is 0, the master has not synced, and nothing is confirmed.
 func confirmed(waited *redis.Cmd) int {
 	switch got := waited.Val().(type) {
 	case int64:

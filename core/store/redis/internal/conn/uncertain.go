@@ -18,7 +18,7 @@ import (
 // IsUnreachable reports whether err comes from the connection. The command may then have run.
 func IsUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
-		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process
+		if _, bare := e.(syscall.Errno); !bare { // a bare Errno comes from a file or a process, not from the network
 			return true
 		}
 	}
@@ -69,8 +69,8 @@ func DidNotRun(err error) bool {
 }
 
 // NotReplicated is the error of a call that too few replicas have confirmed. Unless refused is
-// true, its effect is uncertain: it must not be sent again, neither to another partition nor as
-// another move.
+// true, its effect is uncertain: it must not be sent again to another partition, or with another
+// Transit.Key.
 type NotReplicated struct {
 	node      string
 	want, got int

@@ -162,8 +162,8 @@ func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	}
 }
 
-// subscribe sends one command for each channel, because all channels of a command must be in one
-// slot.
+// subscribe sends a command for each channel, because Redis requires that all channels of one
+// command are in the same slot.
 func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()

@@ -130,7 +130,7 @@ func (p Names) All(r core.Ref) []string {
 
 func (p Names) Changes() string { return string(p) + "ct:changes" }
 
-// Different n reach different slots of a cluster.
+// Probe names a key for test writes. Different n reach different slots of a cluster.
 func (p Names) Probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
 // Catalogue has the keys of a namespace's entities. The key Seal exists for an hour after the
@@ -164,7 +164,7 @@ func (k *Catalogue) All() []any {
 
 func Member(n int64, nonce string) string { return Padded(n) + nonce }
 
-// n has 15 digits, enough for 2^48, so that strings sort like numbers.
+// Padded writes n with 15 digits, enough for 2^48, so that strings sort like numbers.
 func Padded(n int64) string {
 	var b [15]byte
 	for i := len(b) - 1; i >= 0; i-- {
@@ -174,5 +174,6 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// n is a message's position: its sequence number without the partition.
+// EntryID returns the id of a message's entry. n is the message's sequence number without the
+// partition.
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

@@ -19,7 +19,7 @@ type Entry struct {
 	Count     uint32
 	overrides string
 	reason    string // m (too many deliveries) or x (expired); "": the broker did not dead-letter it
-	Died      int64  // ms; 0: it was not dead-lettered, or the time is unknown
+	Died      int64  // when it was dead-lettered, in ms; 0: never, or the time is unknown
 }
 
 var ErrEntry = errors.New("redis: a stream entry has an unexpected form")
@@ -169,7 +169,8 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// Results can be concatenated, because each begins with its length.
+// OverrideOf encodes changed properties. Results can be concatenated, because each begins with its
+// length.
 func OverrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

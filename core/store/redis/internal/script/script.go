@@ -15,8 +15,9 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// keys is the smallest number of keys of a call, fixed the number of arguments apart from items,
-// and repeat that of an item. A test compares these numbers with the header of the file in lua/.
+// keys is the smallest number of keys of a call. fixed is the number of arguments that are not
+// repeated, and repeat the number of arguments for one repeated item. A test compares these numbers
+// with the header of the file in lua/.
 type Script struct {
 	Name        string
 	text        func() (source, sha string) // assembles the text at its first use
@@ -28,13 +29,14 @@ type Script struct {
 	Repeatable  bool // its calls can be sent again, because running twice has no further effect
 
 	before   string                   // file placed before lua/state.lua
-	plain    string                   // like before, if the partition has no Features
+	plain    string                   // file placed before lua/state.lua if the partition has no Features
 	preludes []string                 // files
 	parts    []string                 // scripts placed before it as functions, whose parameters are their ARGV
 	variants [AllFeatures + 1]*Script // by Features; only for scripts on a partition's state
 }
 
-// Features are preludes beyond lua/state.lua. Plain queues have none, so their scripts are smaller.
+// Features are the parts of lua/ that a queue's scripts need in addition to lua/state.lua. Plain
+// queues need none, so their scripts are smaller.
 type Features uint8
 
 const (

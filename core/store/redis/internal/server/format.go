@@ -17,7 +17,8 @@ const (
 	FormatWithSchedules = 5 // entities may be schedules
 )
 
-// CheckFormat records the format of a new store.
+// CheckFormat records the format of a new store, and checks that this version can read that of an
+// existing one.
 func (s *Server) CheckFormat(ctx context.Context) error {
 	key := s.Names.Registry().Format
 	given, err := s.RDB.Get(ctx, key).Int()

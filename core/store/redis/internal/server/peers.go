@@ -6,7 +6,7 @@ import (
 )
 
 // Peers are the registered gateways. A gateway counts as ended if its registration has not changed
-// for gatewayLife. Only time in which the server has answered every check of this gateway counts.
+// for gatewayLife. Periods in which the server did not answer this gateway's checks do not count.
 type Peers struct {
 	mu    sync.Mutex
 	known map[string]*peer // by id

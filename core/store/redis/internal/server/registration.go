@@ -106,7 +106,8 @@ func (s *Server) listening(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// KeepPresent reads the server's clock, checks its data, and registers the gateway, each second.
+// Every second, KeepPresent reads the server's clock, checks that the server still has the store's
+// data, and registers the gateway.
 func (s *Server) KeepPresent(ctx context.Context) {
 	tell := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {

@@ -1,5 +1,6 @@
-// Package server knows the Redis of the store: its clock, its stamp and format, and the other
-// gateways that use it. It runs scripts, and translates the errors of calls.
+// Package server represents the Redis of the store: its clock, its format, its stamp (the id of the
+// stored data), and the other gateways that use it. It runs scripts, and translates the errors of
+// calls.
 package server
 
 import (

@@ -23,7 +23,7 @@ type storeStamp struct {
 	Lost chan struct{}             // closed when the server has another stamp, or none
 	away atomic.Bool               // with replicas, set instead of closing Lost: another node may have the data
 	Mark atomic.Int64              // the format that gateways write
-	Seen atomic.Pointer[time.Time] // when the last request with the right stamp and format in its answer was sent
+	Seen atomic.Pointer[time.Time] // when the last request was sent whose answer had the right stamp and format
 }
 
 var ErrLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is being set up again. Try again."))
@@ -71,7 +71,7 @@ func (s *Server) Intact() error {
 	mark, _ := found[1].(string)
 	stamp, _, _ := strings.Cut(text, "/")
 	switch gone := stamp != s.Stamp.Text; {
-	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has raised the format; Open reports that
+	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has raised the format: close this store; the next Open reports the format
 		s.Stamp.once.Do(func() { close(s.Stamp.Lost) })
 		return ErrLost
 	case gone && s.Endpoint.Replicas > 0:

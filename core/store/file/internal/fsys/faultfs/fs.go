@@ -39,7 +39,7 @@ const (
 type Op struct {
 	Kind Kind
 	Name string
-	Off  int64 // of a Write or Read; the length for a Truncate
+	Off  int64 // the offset of a Write or Read; the new length of a Truncate
 	Len  int   // of a Write or Read
 }
 
@@ -148,8 +148,8 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	return after
 }
 
-// Restart loses nothing, but unsynced changes stay unsynced. Data that a failed sync has lost can
-// still be read.
+// Restart returns the file system that a restarted process finds: nothing is lost, but unsynced
+// changes stay unsynced. Data that a failed sync did not write can still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
