@@ -74,9 +74,9 @@ func (g *Gauge) Set(to Level) {
 	}
 }
 
-// The process may use n more bytes before Full begins, as last measured. Work in progress may not
-// be in the measurement yet. So new work is refused, as at Full, if it and the work in progress
-// together exceed n.
+// SetRoom sets how many more bytes the process may use before Full begins, as last measured. Work
+// in progress may not be in the measurement yet. So new work is refused, as at Full, if it and the
+// work in progress together exceed n.
 func (g *Gauge) SetRoom(n int64) { g.room.Store(max(n, 1)) }
 
 func (g *Gauge) lacks(n int64) bool {

@@ -269,7 +269,8 @@ func (s *Share) take(n int64, begins bool) bool {
 // 1/littlePart, so that it can work although others have filled the memory.
 const flowPart, littlePart = 16, 64
 
-// A nil group has no flow. p.mu is held.
+// refuses reports whether new work of n bytes is refused because of the Level. A nil group has no
+// flow. p.mu is held.
 func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
 	switch l := p.gauge.Level(); {
@@ -476,7 +477,8 @@ func (p *Pool) Waiter(also func()) *Waiter {
 	})}
 }
 
-// The channel gets a value when the share may take what Wait was given, or soon after.
+// Woken returns a channel that gets a value when the share may take the number that was given to
+// Wait, or soon after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
 // AfterRefusal is how long a client that was refused for lack of memory waits for the answer, or

@@ -25,7 +25,7 @@ func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *
 	play(t, fmt.Sprintf("seed %d", seed), fmt.Sprintf("seed-%d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
 }
 
-// Play is Differential with operations from bytes, for fuzzing.
+// Play is Differential with operations that data chooses, for fuzzing.
 func Play(t testing.TB, data []byte, a, b core.Store, clock *Clock) {
 	t.Helper()
 	s := script(data)

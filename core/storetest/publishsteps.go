@@ -22,7 +22,8 @@ func (p *player) subscribe() {
 	p.look()
 }
 
-// The queue of a deleted subscription stays in the test for a while.
+// change creates, updates or deletes a subscription. The queue of a deleted one stays in the test
+// for a while.
 func (p *player) change() {
 	p.Helper()
 	if len(p.subjects) < 4 && p.pick(2) == 0 || len(p.subjects) == 1 {

@@ -260,7 +260,7 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 	p.sameAppended("append", at, groups, a, b)
 }
 
-// clear sweeps first, because the next number depends on what was due.
+// clear sweeps first, because a sweep gives new numbers to due messages, and Clear does not sweep.
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)

@@ -113,8 +113,8 @@ func appendSize(dst []byte, code byte, n int) []byte {
 }
 
 // Append appends the smallest encoding of v, which must be of a type of this package. Only numbers
-// in arrays have their full width, as from Service Bus, because clients expect it. Append refuses
-// values that Decode refuses with the default depth. After an error, it returns dst.
+// in arrays have their full width: clients expect this, because Service Bus does the same. Append
+// refuses values that Decode refuses with the default depth. After an error, it returns dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {

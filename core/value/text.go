@@ -179,8 +179,8 @@ func AppendFloatText(dst []byte, f float64, bits int) []byte {
 }
 
 // AppendStringJSON appends s as a JSON string. If ascii is true, it escapes all characters outside
-// of ASCII. It replaces invalid UTF-8 by U+FFFD, because browsers close a connection that has sent
-// it.
+// of ASCII. It replaces invalid UTF-8 by U+FFFD, because a browser closes a connection on which it
+// gets invalid UTF-8.
 func AppendStringJSON[T string | []byte](dst []byte, s T, ascii bool) []byte {
 	dst = append(dst, '"')
 	plain := 0 // s[:plain] is in dst

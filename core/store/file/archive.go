@@ -138,7 +138,8 @@ func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive returns ErrCut if the archive is incomplete or damaged.
+// ReadArchive calls take for each file of the archive. It returns ErrCut if the archive is
+// incomplete or damaged.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()

@@ -238,7 +238,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 }
 
-// Passing more messages through Lua than these costs more than a second script.
+// More messages or bytes than these cost more in Lua than a second script.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
@@ -266,7 +266,8 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 	return numbers, err
 }
 
-// Without a hand, addEntries rings the doorbell for other gateways instead of locking.
+// addEntries stores the messages. If hand is nil, it rings the doorbell for other gateways;
+// otherwise, it locks messages for hand's receiver.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()

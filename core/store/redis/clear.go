@@ -30,7 +30,8 @@ func (p *handle) Clear(ctx context.Context) error {
 	})
 }
 
-// clearWith returns Conflict unless the topic has exactly these subscriptions.
+// clearWith clears own and these subscriptions. It returns Conflict unless the topic has exactly
+// these.
 func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
 	branches := []core.Ref{own}
 	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}

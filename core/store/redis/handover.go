@@ -28,8 +28,9 @@ type handOver struct {
 	args    []any // arguments of lock.lua that follow those of the state
 }
 
-// reserve returns nil if no receiver of this gateway has credit. The lock call also returns the
-// records of the messages, if it locks at most inline messages.
+// reserve reserves the credit of a receiver of this gateway for a lock call, or returns nil if no
+// receiver has credit. The lock call also returns the records of the messages, if it locks at most
+// inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -49,7 +50,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	return nil
 }
 
-// The command must be sent after the commands that store messages.
+// command returns the lock call, which must be sent after the commands that store messages.
 func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
 	return redis.NewCmd(ctx, script.Lock.With(h.shard.features).Command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }

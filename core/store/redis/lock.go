@@ -179,7 +179,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable returns 1 if no size is known.
+// affordable estimates how many messages have that many bytes. It returns 1 if no size is known.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -194,7 +194,8 @@ type locked struct {
 	rest       bool // more messages may be available
 }
 
-// If the queue has sessions, under is the lock of the messages' session.
+// claim locks up to limit messages. If the queue has sessions, under is the lock of the messages'
+// session.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
@@ -225,7 +226,8 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// 0 means no blocks. Only settle_plain.lua gains from them, and older gateways may not know them.
+// blocksFrom returns the least number of locks in a block, or 0 for no blocks. Only
+// settle_plain.lua gains from blocks, and gateways of older versions may not know them.
 func (s *Store) blocksFrom(sh *shard) int {
 	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0

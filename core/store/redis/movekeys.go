@@ -27,7 +27,8 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 	})
 }
 
-// The keys are known if earlier attempts of the same moves have stored the group.
+// knowsAll reports whether the keys of all messages are known: then earlier attempts of the same
+// moves have stored the group.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
 	args := []any{"ZMSCORE", sh.keys.Moved}
 	for i := range group {

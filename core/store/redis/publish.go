@@ -44,7 +44,7 @@ type publishing struct {
 }
 
 // Publish runs one script for each group, which blocks the server for some microseconds per copy.
-// If the answer to a group is lost, or its version is too old, the later groups of the call also
+// If the answer to a group is lost, or if version is too old, the later groups of the call also
 // fail.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
@@ -272,7 +272,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.SetAlone(true) // a concurrent flush could hand over nothing, because hands have reserved the receivers' credit
+	sh.publishes.SetAlone(true) // hands have reserved the receivers' credit, so a concurrent flush could hand over nothing
 	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)
@@ -306,7 +306,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 }
 
-const maxHandOvers = 16 // of subscriptions, because the exchange blocks the server
+const maxHandOvers = 16 // number of subscriptions for which one publish locks copies: the exchange blocks the server
 
 // The lock calls of hands wake other gateways, so topic_publish.lua need not. The caller calls done
 // afterwards.
@@ -442,7 +442,8 @@ func (b *publishArgs) allKeys() []any {
 
 const targetKeys = len(keyspace.TargetSuffixes)
 
-// keysOf returns the keys for every target, then those for expiry and for sessions.
+// keysOf returns the keys of r that the script needs for every target, then those that it needs for
+// expiry and for sessions.
 func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)

@@ -17,7 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// The name is the core.SessionKey and, if the id differs from it, a zero byte and the id.
+// sessionName returns the core.SessionKey of id and, if id differs from it, a zero byte and id.
 func sessionName(id string) string {
 	key := string(core.KeyOfSession(id))
 	if key == id {
@@ -151,8 +151,8 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// numbersOf returns positions in order: all scheduled messages from from on, and up to limit
-// available, locked and deferred messages each.
+// numbersOf returns numbers of the session's messages, in order and not below from: those of all
+// scheduled messages, and of up to limit available, locked and deferred messages each.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
 	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
 	if err != nil {

@@ -171,7 +171,8 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 
 const blockSize = 128 // positions
 
-// blockArgs returns nil if settle_plain.lua does not support the settlements.
+// blockArgs returns the arguments of settle_plain.lua, or nil if that script does not support the
+// settlements.
 func (sh *shard) blockArgs(all []settlingItem) []any {
 	if sh.features != 0 {
 		return nil

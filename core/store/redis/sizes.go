@@ -190,8 +190,8 @@ func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	}
 }
 
-// Scripts drop ids only when a message arrives, so without new messages they would be counted for
-// ever.
+// forgetIDs makes Redis drop outdated ids of duplicate detection. Other scripts drop ids only when
+// a message arrives, so without new messages they would be counted for ever.
 func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {

@@ -432,7 +432,7 @@ func deliveredOf(ds []core.Delivery) []delivered {
 	return got
 }
 
-// sessions has the session of each message; nil: none.
+// append sends one group of count messages. sessions has the session of each message; nil: none.
 func (h *history) append(client int, s core.Store, count int, sessions []string) {
 	a := appending{sessions: sessions}
 	var group []*core.Message

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The model has no clock, so no lock ends by itself.
+// sequential is the model of a partition. It has no clock, so no lock ends by itself.
 type sequential struct {
 	last     int64
 	messages []item
@@ -90,7 +90,7 @@ var sequentially = porcupine.Model{
 
 var seedOfHashes = maphash.MakeSeed()
 
-// The lock must have that nonce; otherwise, locked returns -1.
+// locked returns the index of the message n, or -1 if the message has no lock with that nonce.
 func (s *sequential) locked(n int64, nonce uint64) int {
 	i, ok := slices.BinarySearchFunc(s.messages, n, func(m item, n int64) int { return int(m.n - n) })
 	if !ok || s.messages[i].nonce != nonce {

@@ -123,7 +123,7 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
-// nil means that all messages of a group are stored.
+// sparing says which messages of a group are not stored. nil means that all are stored.
 type sparing []remains
 
 type remains uint8

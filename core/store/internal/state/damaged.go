@@ -141,8 +141,8 @@ func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err
 	})
 }
 
-// Records calls found with large set for the separate record of a large body. It must be called
-// after Start and before any other call.
+// Records calls found for each record with a message and, with large set, for each separate record
+// of a large body. It must be called after Start and before any other call.
 func (s *Store) Records(found func(r Ref, large bool)) {
 	_ = s.whileOpening(func(_ *txn, q *queue) error { // visit never fails
 		for e := range q.log.from(0) {

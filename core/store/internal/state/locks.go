@@ -40,7 +40,8 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// If x is nil, lockMost locks messages of no session. It ends the call.
+// lockMost locks available messages of the session x or, if x is nil, those without a session. It
+// ends the call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -226,8 +227,8 @@ func missing(what string, r core.Ref, numbers []int64) error {
 // be called after Start and before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // visit never fails
-		// Without bounds, nothing is dropped here. The next call with the entity's policy trims the
-		// history.
+		// These bounds drop no events, because the entities' policies are not known here. The next
+		// call with the entity's policy trims the history.
 		t.History = core.HistoryBounds{Keep: math.MaxInt64, Max: math.MaxInt}
 		t.endLinks(q)
 		q.lineUp()

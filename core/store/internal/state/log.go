@@ -116,7 +116,8 @@ func (l *log) get(n int64) *entry {
 	return nil
 }
 
-// The caller must not change the result, because it may be a temporary entry made from a row.
+// view returns the message n, or nil. The caller must not change the result, because it may be a
+// temporary entry made from a row.
 func (l *log) view(n int64) *entry {
 	for e := range l.from(n) {
 		if e.n == n {

@@ -189,7 +189,8 @@ func (s *Store) resumeRemovals() {
 	}
 }
 
-// removeSome returns the changed entities, for the watchers, or nil if none was left.
+// removeSome removes up to limit entities of the namespace. It returns the changed entities, for
+// the watchers, or nil if none was left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

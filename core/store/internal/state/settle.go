@@ -146,7 +146,8 @@ func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	}
 }
 
-// In an entity with sessions, under is the session's lock, or nil if that lock has ended too.
+// lost returns the error for a lost lock of a message. In an entity with sessions, under is the
+// session's lock, or nil if that lock has ended too.
 func lost(p core.Policy, under *core.SessionLock) error {
 	if p.Sessions && under == nil {
 		return core.SessionLockLost

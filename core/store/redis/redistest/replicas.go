@@ -53,8 +53,8 @@ var newer = sync.OnceValues(func() (string, error) {
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)
 })
 
-// A newer server (7.2 or later) answers a command that changes nothing without waiting for
-// replicas.
+// EachVersion runs the test with the default server and with a newer one (7.2 or later), which
+// answers a command that changes nothing without waiting for replicas.
 func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	t.Run("default", func(t *testing.T) {

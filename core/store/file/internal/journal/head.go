@@ -55,8 +55,8 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// If behind is 0, the body is in m's own record. Otherwise it is in the record that begins behind
-// bytes earlier and has that length.
+// appendHead appends the head of m. If behind is 0, the body is in m's own record. Otherwise it is
+// in the record that begins behind bytes earlier and has that length.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
 	c.head(m, &behind, &length)

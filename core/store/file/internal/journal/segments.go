@@ -15,7 +15,8 @@ import (
 // compactBytes limits the bytes that are appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is free disk space for control records, in addition to the space for a snapshot.
+// reserve is disk space that stays free for frames that need no reservation, in addition to the
+// space for a snapshot.
 const reserve = 64 << 20
 
 // scan counts bytes to which entries refer (live bytes), while a snapshot is written.

@@ -14,9 +14,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Equal contents give equal bytes, except for positions. Each piece begins with its length and the
-// result of end at that time; its effects follow. Write calls named for each record to which the
-// snapshot refers.
+// Write writes the pieces of a snapshot. Equal contents give equal bytes, except for positions.
+// Each piece begins with its length and the result of end at that time; its effects follow. Write
+// calls named for each record to which the snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})
 }

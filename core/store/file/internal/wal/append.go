@@ -142,7 +142,8 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	}
 }
 
-// A frame larger than Options.Backlog gets all of it.
+// takeRoom takes n bytes of Options.Backlog, or returns false if they are not free. A frame larger
+// than the whole backlog needs an empty one.
 func (l *Log) takeRoom(n int64) bool {
 	for {
 		used := l.backlog.Load()

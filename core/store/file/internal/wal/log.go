@@ -40,8 +40,9 @@ type Options struct {
 	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
 	Recent      int // bytes of the latest records that stay in memory for Read; default: 32 MiB
 
-	// Keep is the disk space in bytes that Reserve keeps free for control records (default: 64
-	// MiB). SetKeep changes it, because it should grow with the snapshots.
+	// Keep is the disk space in bytes that Reserve keeps free for frames that need no reservation,
+	// such as settlements (default: 64 MiB). SetKeep changes it, because it should grow with the
+	// snapshots.
 	Keep int64
 
 	// Repair makes Open read the whole log and replace damage by gap frames, instead of failing.
@@ -130,7 +131,7 @@ type outage struct {
 
 func (l *Log) End() Position { return Position(l.end.Load()) }
 
-// For a position up to Durable, Wait returns immediately.
+// Durable returns the position up to which Wait returns immediately.
 func (l *Log) Durable() Position {
 	if l.o.Sync == Always {
 		return l.Synced()

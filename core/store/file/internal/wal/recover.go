@@ -259,7 +259,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	return sc.reason, nil
 }
 
-// Sound frames after the end say how far the log was synced.
+// evidence searches for sound frames after the end, because they say how far the log was synced.
 func (r *recovery) evidence() error {
 	r.lost = false
 	for i := max(r.last, 0); i < len(r.logs); i++ {

@@ -9,7 +9,7 @@ import (
 type scanner struct {
 	window
 	id      uint32
-	off     uint32 // of the next frame or, after next has returned false, of what is not a frame
+	off     uint32 // offset of the next frame or, after next has returned false, of what is not a frame
 	records bool   // also check records
 
 	at      Position

@@ -115,7 +115,7 @@ func (l *Log) syncSegment(s *segment) error {
 
 func fileName(id uint32, suffix string) string { return fmt.Sprintf("%08x%s", id, suffix) }
 
-// ok is false for names of other files.
+// parseName parses the name of a segment or snapshot. ok is false for names of other files.
 func parseName(name string) (id uint32, suffix string, ok bool) {
 	base, _, found := strings.Cut(name, ".")
 	if !found || len(base) != 8 {

@@ -13,7 +13,8 @@ import (
 const (
 	writeSize  = 256 << 10 // bytes of small frames that one call writes
 	directSize = 16 << 10  // longer records are not copied
-	// Reserving roomSize at once costs less than page by page.
+	// roomSize is the file space that the writer reserves at once, which costs less than page by
+	// page.
 	roomSize = 8 << 20
 	// fillSize is how far ahead the writer fills a segment with zeros under Sync Always. A sync
 	// within the file's length takes half the time and CPU of a sync that extends the file.

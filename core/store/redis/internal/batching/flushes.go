@@ -2,7 +2,7 @@ package batching
 
 import "sync/atomic"
 
-// flushBounds are upper bounds. A single call may have more items than MaxBatch.
+// flushBounds are the Bounds of histograms. A single call may have more items than MaxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
 
 // Histogram counts the items (messages, publications or locks) of exchanges with Redis.

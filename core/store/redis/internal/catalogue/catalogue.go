@@ -131,7 +131,8 @@ func (s *Catalogue) notifyAll(namespace string, names []string) {
 // errNoSchedules refuses to create a schedule while a gateway of an older version might read it.
 var errNoSchedules = core.Refuse(core.Busy, "A gateway of an older version, which does not support schedules, uses this Redis or did so a moment ago: update all gateways, wait 20 seconds, and try again.")
 
-// The partitions come first, because clients can send to an entity as soon as it is stored.
+// CreateEntity creates the partitions before it stores the entity, because clients can send to an
+// entity as soon as it is stored.
 func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {

@@ -20,7 +20,8 @@ const (
 	// removalInterval is how often a gateway looks for removals that another gateway has not
 	// finished, because it crashed.
 	removalInterval = 15 * time.Second
-	// Each page of removed entities extends the lease.
+	// removalLease is how long a gateway has the task to remove a namespace. Each page of removed
+	// entities extends it.
 	removalLease = time.Minute
 	removalPage  = 100
 	// sealLife is how long the key Seal prevents that entities are created in a deleted namespace.

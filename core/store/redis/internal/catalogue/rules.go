@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
-// A member of the sorted set of rules is the folded name, a zero byte, JSON.
+// ruleMember returns a member of the sorted set of rules: the folded name, a zero byte, and JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {

@@ -36,7 +36,7 @@ func (noLog) Printf(context.Context, string, ...any) {}
 
 func init() { redis.SetLogger(noLog{}) }
 
-const CallTimeout = 10 * time.Second // of one exchange with Redis, even if its caller waits longer
+const CallTimeout = 10 * time.Second // limit of one exchange with Redis, even if its caller waits longer
 
 func (s *Client) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, CallTimeout)

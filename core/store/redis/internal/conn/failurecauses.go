@@ -64,7 +64,7 @@ func init() {
 	}
 }
 
-// CauseOf returns nil if no retry can help.
+// CauseOf returns the known failure that err reports, or nil if no retry can help.
 func CauseOf(err error) *failure {
 	if _, few := errors.AsType[*NotReplicated](err); few {
 		return &tooFewConfirm
@@ -156,7 +156,7 @@ func (f *failure) Refusal() error {
 	return r
 }
 
-// away is true if Open may succeed later with the same settings.
+// IsAway returns the cause of err. away is true if Open may succeed later with the same settings.
 func IsAway(err error) (cause string, away bool) {
 	f := CauseOf(err)
 	if f == nil {

@@ -167,7 +167,8 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 	}
 }
 
-// A timer of the connection with the same deadline may end the call slightly before ctx ends.
+// hasEnded also checks ctx's deadline: the connection's timer for it may end the call slightly
+// before ctx ends.
 func hasEnded(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)

@@ -83,7 +83,8 @@ func (r *replication) admit(ctx context.Context, node *redis.Client, patience ti
 
 const probeInterval = 100 * time.Millisecond
 
-// note also probes the master in the background until it has enough replicas.
+// note records that replicas of node are missing, and probes node in the background until it has
+// enough of them.
 func (r *replication) note(s *Client, node *redis.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

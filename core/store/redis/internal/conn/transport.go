@@ -341,7 +341,8 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// go-redis itself loses its position in the stream if an array contains an error.
+// rawReply reads the rest of a reply without go-redis, which loses its position in the stream if an
+// array contains an error.
 type rawReply struct{ rest []byte }
 
 type refused string

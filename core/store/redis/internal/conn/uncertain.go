@@ -39,7 +39,8 @@ var refusing = []string{
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
-// Certain must get only errors of commands that were sent once.
+// Certain adds to err that the command was certainly not done, if err proves it. It must get only
+// errors of commands that were sent once.
 func Certain(err error) error {
 	if DidNotRun(err) {
 		return core.CertainlyNotDone(err)

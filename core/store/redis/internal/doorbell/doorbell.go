@@ -197,7 +197,8 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 	}
 }
 
-// Watchers are also woken when their channel has been subscribed.
+// listenTo wakes watchers after each message on their channel, and when their channel has been
+// subscribed.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {

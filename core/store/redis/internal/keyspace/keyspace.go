@@ -60,7 +60,8 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base includes the keys of the sub-queues: it ignores r.Sub.
+// Base returns the prefix of all keys of a queue, topic or subscription, including those of its
+// sub-queues: it ignores r.Sub.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)

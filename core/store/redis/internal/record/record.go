@@ -380,7 +380,7 @@ func (r *reader) id() core.ID {
 	return core.RawID(kind, r.string())
 }
 
-// ok is false for nil, and after an error.
+// span reads a string or bytes. ok is false for nil, and after an error.
 func (r *reader) span() (s string, ok bool) {
 	if r.err != nil {
 		return "", false

@@ -51,7 +51,8 @@ func (r reading) jump(before *reading) time.Duration {
 	return max(0, r.earliest.Sub(old.latest)) + min(0, r.latest.Sub(old.earliest))
 }
 
-// narrowed returns r with tighter bounds, if those of before permit. After a jump it returns r.
+// narrowed returns r, with tighter bounds if the earlier reading before allows them. After a jump
+// of a clock, it returns r unchanged.
 func (r reading) narrowed(before *reading) reading {
 	if before == nil || r.jump(before) != 0 {
 		return r
@@ -100,8 +101,8 @@ func Instant(millis int64) time.Time {
 
 var errNoMaster = errors.New("the Redis cluster has no master")
 
-// The server reads its clock between the request and its answer, so a slow answer gives wide
-// bounds. In a cluster, masters that do not answer are ignored.
+// ReadClock asks the server for its time. The server reads its clock between the request and the
+// answer, so a slow answer gives wide bounds. In a cluster, masters that do not answer are ignored.
 func (s *Server) ReadClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading

@@ -49,7 +49,8 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// The caller calls done after it has ended the locks of these gateways.
+// Ended returns the ended gateways that may have locks in the partition with that doorbell channel.
+// The caller calls done after it has ended these locks.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,10 +52,10 @@ func (s *Server) unregister() {
 	_ = s.RDB.HDel(ctx, s.Names.Registry().Gateways, s.ID).Err()
 }
 
-// RaiseFormat acts after all gateways have been able to read s.Reads for the duration Agreement. A
-// gateway that does not register, such as one of version 8fcb296, prevents this: then more gateways
-// subscribe to changes than are registered. The format is also added to the stamp, so that gateways
-// that cannot read it soon stop.
+// RaiseFormat raises the store's format to s.Reads after all gateways have been able to read that
+// format for the duration Agreement. A gateway that does not register, such as one of version
+// 8fcb296, prevents this: then more gateways subscribe to changes than are registered. The format
+// is also added to the stamp, so that gateways that cannot read it soon stop.
 func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil

@@ -54,7 +54,7 @@ func (s *Server) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for the end of a Call, whose time is bounded. what names the operation.
+// Call runs f with a bounded time, and Close waits for its end. what names the operation in errors.
 func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	if err := s.Enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -81,7 +81,7 @@ func (s *Server) Close() (already bool) {
 	return already
 }
 
-// The reply is returned even if the error is a NotReplicated.
+// Eval runs a script. It returns the reply even if the error is a NotReplicated.
 func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("the gateway called the script %s with a wrong number of keys (%d) or arguments (%d): %w", sc.Name, len(keys), len(args), core.Internal)
@@ -128,8 +128,8 @@ const (
 	pingEvery  = 5 * time.Second
 )
 
-// Listen returns when the connection fails. It sends pings, so that a working connection is never
-// silent.
+// Listen calls heard for each message, until the connection fails. It sends pings, so that a
+// working connection is never silent.
 func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
 	var pinging sync.WaitGroup
 	defer pinging.Wait()

@@ -14,9 +14,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// Without a stamp, the gateway would not notice that another server answers, or the same one after
-// it has lost everything: because of an empty volume, an emptied database, or a failover to an
-// empty replica. Opening a store on an empty server creates a stamp.
+// storeStamp is a text that identifies the data on the server. Without it, the gateway would not
+// notice that another server answers, or the same one after it has lost everything: because of an
+// empty volume, an emptied database, or a failover to an empty replica. Opening a store on an empty
+// server creates a stamp.
 type storeStamp struct {
 	Text string // without the format, which may follow after a slash
 	once sync.Once

@@ -15,12 +15,13 @@ func NewTurns() Turns { return make(Turns, 1) }
 const (
 	// After maxTurn, an exchange without an answer does not block others any more.
 	maxTurn = time.Second
-	// The pause after an exchange that is longer than shortTurn is as long as the exchange, so that
-	// Redis is free for other clients half of the time.
+	// After an exchange that is longer than shortTurn, a pause follows that is as long as the
+	// exchange, so that Redis is free for other clients half of the time.
 	shortTurn = 8 * time.Millisecond
 )
 
-// The caller must call done after its exchange. If ctx ends first, err is ctx's.
+// Take waits until the gateway may begin a large exchange. The caller must call done after the
+// exchange. If ctx ends first, err is ctx's.
 func (t Turns) Take(ctx context.Context) (done func(), err error) {
 	select {
 	case t <- struct{}{}:
