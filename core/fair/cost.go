@@ -21,7 +21,8 @@ const (
 	ofTLS      = 18 << 10
 )
 
-// If c has a method NetConn, Connection looks for a TLS connection there too.
+// Connection estimates the memory of c. If c has a method NetConn, Connection looks for a TLS
+// connection there too.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

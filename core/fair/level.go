@@ -16,8 +16,8 @@ type Level int32
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
-	Tight        // sends, schedules, deposits and creations are refused to policies that have just sent much
-	Full         // these requests are refused to namespaces that have just sent more than a little; peeks, streams and taps are refused to all
+	Tight        // sends, schedules and deposits are refused to policies that have just sent much; creations of entities and rules to all
+	Full         // sends, schedules and deposits are refused to namespaces that have just sent more than a little; peeks, streams and taps to all
 )
 
 // String returns the level's name in /health and in metrics.

@@ -221,10 +221,10 @@ func (s *Share) Available(n int64) int64 {
 	return max(n, min((left-s.held)/2, own))
 }
 
-// Credit returns how many more bytes one of a connection's receivers may request. used has been
-// requested, or received and not yet sent. Until half of the receiver's part is free, Credit
-// returns 0, so that the receiver does not request messages one by one. waits is true if the share
-// now waits for memory.
+// Credit returns how many more bytes one of a connection's receivers may request. used is what it
+// has requested, or received and not yet sent to the client. Until half of the receiver's part is
+// free, Credit returns 0, so that the receiver does not request messages one by one. waits is true
+// if the share now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -307,8 +307,8 @@ func (s *Share) IsRefused(n int64) bool {
 // if the pool was empty.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// The pool may call evict, which must close the share's holder, when memory is full. evict must not
-// block.
+// Evictable allows the pool to call evict when memory is full. evict must close the share's holder,
+// and must not block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -466,7 +466,8 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Each wake-up of the Waiter calls also, unless also is nil.
+// Waiter returns a Waiter. Each time the pool wakes it, the pool also calls the function also,
+// unless that is nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

@@ -16,7 +16,7 @@ func (s *fixture) clear(p core.Partition) {
 	s.wantCode("clear", p.In(s.store).Clear(s.Context()), "")
 }
 
-// The contents must also stay empty as time passes.
+// wantCleared checks that the partition is empty, and stays empty as time passes.
 func (s *fixture) wantCleared(what string, p core.Partition) {
 	s.Helper()
 	for range 2 {

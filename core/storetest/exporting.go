@@ -35,7 +35,7 @@ func (s *fixture) export(r core.Ref) (all []core.Stored) {
 	return all
 }
 
-// stream yields things and, unless end is nil, at last end.
+// stream yields things and then, if end is not nil, the error end.
 func stream(things []core.Stored, end error) iter.Seq2[*core.Stored, error] {
 	return func(yield func(*core.Stored, error) bool) {
 		for i := range things {

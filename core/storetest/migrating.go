@@ -89,8 +89,8 @@ func (p *player) export(store core.Store) (all []core.Stored) {
 	return all
 }
 
-// An engine may have forgotten old ids. The others are sorted, because ids of the same time have no
-// order.
+// known leaves out ids that an engine may have forgotten. It sorts the other ids, because those of
+// the same time have no order.
 func (p *player) known(all []core.Stored) []core.Stored {
 	now := p.clock.Now()
 	var things, ids []core.Stored

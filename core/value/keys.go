@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// AMQP allows keys of every type, but no client uses compound keys. Without them, keys can be
-// compared as a few bytes.
+// isKey reports whether a map may have keys of that type. AMQP allows all types, but no client uses
+// compound keys. Without these, keys can be compared as a few bytes.
 func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 
 // key is equal for equal map keys, whatever the width of their encoding.

@@ -59,7 +59,8 @@ func Text(v any) string {
 	return string(AppendJSON(nil, v))
 }
 
-// .NET clients send TimeSpan, Uri and DateTimeOffset as properties.
+// describedText returns the text of the types TimeSpan, Uri and DateTimeOffset, which .NET clients
+// send as properties.
 func describedText(d Described) (string, bool) {
 	descriptor, ok := d.Descriptor.(Symbol)
 	if !ok {

@@ -171,7 +171,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	return core.Refuse(core.NotAllowed, "The entity requires sessions: accept a session and receive from it.")
 }
 
-// The average is 0 before the first record.
+// weigh adds a record to the average size, which is 0 before the first record.
 func (sh *shard) weigh(size int64) {
 	if average := sh.average.Load(); average > 0 {
 		size = (7*average + size + 7) / 8
@@ -316,8 +316,8 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		entries = entries[1:]
 		d, bodiless, err := sh.delivery(e, c.SideData, state)
 		if err != nil {
-			// The lock will expire, and count as a failed delivery, until the message is
-			// dead-lettered.
+			// The lock will expire, and count as a failed delivery. After the last allowed
+			// delivery, the message is dead-lettered.
 			s.server.Log.Error("cannot read a message: receivers do not get it, and after the maximum number of deliveries it is dead-lettered", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
 		}

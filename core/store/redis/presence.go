@@ -11,8 +11,9 @@ import (
 
 const markBytes = 3 // of a nonce, which identify a gateway
 
-// By the first bytes of nonces, other gateways can end the locks on sessions, and those of the
-// broker, after their gateway has ended. Nonces of version 8fcb296 have no mark.
+// markOf returns the first bytes of the nonces of a gateway's locks on sessions and of its broker's
+// locks. By these bytes, other gateways find and end the locks after the gateway has ended. Nonces
+// of version 8fcb296 have no mark.
 func markOf(gateway string) string {
 	sum := sha1.Sum([]byte(gateway))
 	return string(sum[:markBytes])

@@ -58,7 +58,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
 	batch := publishing{version: version}
-	var members []int // indexes in groups of those that the next flush sends
+	var members []int // indexes of the groups that the next flush sends
 	flush := func() {
 		if len(members) > 0 {
 			p.sendPublications(ctx, sh, answers, batch, members)
@@ -308,8 +308,8 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 
 const maxHandOvers = 16 // number of subscriptions for which one publish locks copies: the exchange blocks the server
 
-// The lock calls of hands wake other gateways, so topic_publish.lua need not. The caller calls done
-// afterwards.
+// reserveTargets reserves the credit of receivers of the targets. The lock calls of hands wake
+// other gateways, so topic_publish.lua need not. The caller calls done after the exchange.
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
@@ -346,7 +346,7 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 	return answers, nil
 }
 
-// 0, for a message that was not stored, stays 0.
+// sequenceNumbers adds the partition to numbers. 0, for a message that was not stored, stays 0.
 func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
 	numbers, err := scriptNumbers(positions, messages)
 	for i, n := range numbers {

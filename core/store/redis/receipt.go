@@ -43,7 +43,8 @@ func (s *Store) receipt(sh *shard) *receipt {
 	return r
 }
 
-// Redis need not keep the answer of a call that may run twice.
+// repeatable returns a receipt without a key: Redis need not keep the answer of a call that may run
+// twice.
 func (s *Store) repeatable(sh *shard) *receipt {
 	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }

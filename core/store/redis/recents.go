@@ -74,7 +74,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// others are the claims without a kept entry.
+// take returns entries that were kept for claims. others are the claims without one.
 func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

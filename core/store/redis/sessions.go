@@ -217,7 +217,8 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	return out, err
 }
 
-// Messages in sessions stay locked as long as their session.
+// flushHeld returns when locks of messages in sessions end. It does not extend them: they end with
+// the lock of the session.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal

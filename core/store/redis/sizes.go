@@ -21,7 +21,7 @@ const (
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
 	seenSamples    = 100 // ids that are read to estimate the average length of all ids
-	forgetCalls    = 20  // of duplicates_trim.lua in one measurement
+	forgetCalls    = 20  // calls of duplicates_trim.lua in one measurement
 	forgetMost     = 5000
 )
 
@@ -67,7 +67,8 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// samples is the number of values that Redis samples; 0 means all.
+// usage asks for the memory of a key. samples is the number of values that Redis samples; 0 means
+// all.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {

@@ -207,7 +207,8 @@ func (s *Store) Now() time.Time {
 	return now
 }
 
-// WithTime returns a view of the store that uses f(now) as the time. The view has separate shards.
+// WithTime returns a view of the store that uses f(now) as the time. The view has separate shards
+// (what this gateway keeps about partitions in use).
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &Store{connection: s.connection, time: f}
 }

@@ -158,7 +158,8 @@ type call struct {
 
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
-// nobody is a client whose calls are lost with a server, so they must have no effect.
+// nobody is the client of calls whose effects are lost with a server. The history does not contain
+// these calls.
 const nobody = -1
 
 // note adds a call that began at from and ends now.
@@ -175,7 +176,7 @@ func (h *history) note(client int, from int64, s step, a answer) {
 	h.calls = append(h.calls, c)
 }
 
-// The lock may exist, but no client knows it.
+// fake returns a nonce for a lock that may exist, but that no client knows.
 func (h *history) fake() uint64 { return h.fakes.Add(1) }
 
 func answerOf(err error) answer {
@@ -412,7 +413,8 @@ func (h *history) without(s settling, seen sightings, broken int64) bool {
 	})
 }
 
-// at is when a message of the group was first seen. first is 0 if none was seen.
+// firstOf returns the number of the group's first message, or 0 if no message of the group was
+// seen. at is when one was first seen.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {

@@ -299,7 +299,8 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave also removes a topic's subscriptions. For a subscription, version becomes its topic's.
+// leave removes the entity and, of a topic, its subscriptions. For a subscription, version becomes
+// its topic's.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {

@@ -20,8 +20,9 @@ type found struct {
 	err    error
 }
 
-// putAside counts no failed delivery. It runs after the call that read the messages has unlocked
-// the partition. It wakes receivers, which may have got fewer messages than they requested.
+// putAside marks damaged messages, so that they are not delivered. It counts no failed delivery. It
+// runs after the call that read the messages has unlocked the partition. It wakes receivers, which
+// may have got fewer messages than they requested.
 func (t *txn) putAside(damaged []found) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {

@@ -224,7 +224,7 @@ func (l *log) promote(e *entry) (c *chunk) {
 	return c
 }
 
-// demote returns nil if e is not in the log.
+// demote replaces e by a row, and returns the row's chunk, or nil if e is not in the log.
 func (l *log) demote(e *entry) *chunk {
 	at := l.search(e.n)
 	if !l.isChunk(at, e.n) {

@@ -20,7 +20,8 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept copies the body if the body's array is much larger than the body.
+// kept returns the message as the store keeps it: without Transit.Key, and with a copy of the body
+// if the body's array is much larger than the body.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)
@@ -161,7 +162,8 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// next is the number at which to continue, or -1 at the end.
+// strays finds messages whose records must be appended again. next is the number at which to
+// continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +190,8 @@ func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
 	return p.strayed(home, sub, x) != nil
 }
 
-// strayed returns nil if x is gone or has another record. The entry may be a temporary one, made
-// from a row. p.mu is held.
+// strayed returns the entry of x, or nil if x is gone or has another record. The entry may be a
+// temporary one, made from a row. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
 	q := home.queues[sub]
 	if q == nil || p.entity(home.ref.Subscription) != home {

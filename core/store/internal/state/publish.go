@@ -101,7 +101,8 @@ func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	return false
 }
 
-// publishOne publishes x. If spared is true, it only remembers x's message id.
+// publishOne publishes x. If spared is true, it stores nothing, and remembers only x's message id
+// and Transit.Key.
 func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {

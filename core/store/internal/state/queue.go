@@ -154,7 +154,8 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// The caller must make all other changes of e before, because move records e in the journal.
+// move gives e the state to and records e in the journal, so the caller must make all other changes
+// of e before.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
@@ -233,7 +234,7 @@ func (q *queue) join(e *entry) {
 	}
 }
 
-// quit undoes join. It needs e's old state and expiry.
+// quit undoes join, before e's state or expiry changes.
 func (q *queue) quit(e *entry) {
 	q.counts[e.state]--
 	if e.state == broken {

@@ -35,7 +35,8 @@ func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now)
 
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay. It reads the messages that must be in memory, and continues removals.
+// Start ends the replay. It reads the messages that must be in memory, and continues to remove
+// deleted namespaces.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil

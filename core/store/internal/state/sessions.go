@@ -376,7 +376,7 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// The locks of the session's messages then end at until too.
+// hold locks s until until. The locks of the session's messages then end at the same time.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)

@@ -113,7 +113,8 @@ func (t *txn) endLock(q *queue, e *entry) {
 	}
 }
 
-// spend returns false if the budget is used up, or the collected effects are enough for a frame.
+// spend takes 1 from the budget. It returns false if the budget is used up, or the collected
+// effects are enough for a frame.
 func (t *txn) spend(budget *int) bool {
 	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false
@@ -147,7 +148,8 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 	return removed, p.waitAll(ctx)
 }
 
-// If last is 0, purge removes messages up to the highest number used, and returns that number.
+// purge removes up to limit available messages whose numbers are at most last. If last is 0, it
+// uses the highest number so far, and returns it.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {

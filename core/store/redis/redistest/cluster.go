@@ -156,7 +156,7 @@ func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
 	return eventually(ctx, func() bool { return n.hasReplicas(ctx, replicas) })
 }
 
-// The replicas may need two seconds to get the node's writes.
+// hasReplicas reports whether that many replicas have the node's writes. They may need two seconds.
 func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
 	pipe := n.client.Pipeline()
 	pipe.Publish(ctx, "written", "") // makes WAIT wait for earlier writes of all connections

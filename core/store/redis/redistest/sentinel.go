@@ -111,8 +111,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// Before the loss, the replicas are disconnected and unreplicated is called, if it is not nil: what
-// the master then stores is lost.
+// LoseMasterAfter ends the master. Before, it disconnects the replicas and calls unreplicated, if
+// that is not nil: what the master stores then is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

@@ -50,7 +50,7 @@ var ErrNoLocks = errors.New("the file system does not support file locks")
 
 type LockedError struct {
 	Name string
-	Text string // what that process has written into the file
+	Text string // what the process that has the lock has written into the file
 }
 
 func (e *LockedError) Error() string {

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// After Seal, all frames so far are synced, and in sealed segments. end is the position after them.
+// Seal syncs all frames that were appended so far, seals their segments, and returns the position
+// after them.
 func (l *Log) Seal(ctx context.Context) (Position, error) {
 	l.mu.Lock()
 	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {

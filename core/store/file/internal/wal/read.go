@@ -147,7 +147,8 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// A sealed segment's file can be closed, because nothing is written to it any more.
+// idle allows the file of s to be closed if s is sealed, because then nothing is written to it any
+// more.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed

@@ -211,8 +211,8 @@ func (w *writer) write(wait bool) (bool, error) {
 	return true, nil
 }
 
-// done is the index of the first frame that is not written completely. w.off is where it must
-// begin.
+// frames writes the frames of b from index i on. done is the index of the first frame that is not
+// written completely. w.off is where it must begin.
 func (w *writer) frames(b *batch, i int) (done int, err error) {
 	done = i
 	o := &w.out

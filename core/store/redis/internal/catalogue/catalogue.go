@@ -26,7 +26,7 @@ type Catalogue struct {
 	remover remover
 }
 
-// The catalogue already listens to changes, so that it misses none.
+// Open returns a catalogue that already listens to changes, so that it misses none.
 func Open(ctx context.Context, s *server.Server) (*Catalogue, error) {
 	c := &Catalogue{server: s}
 	c.remover.init(s)

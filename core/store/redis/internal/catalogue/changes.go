@@ -19,7 +19,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// A change of a namespace has an empty namespace, and the namespace's name as name.
+// changes calls watchers about changes by this and other gateways. A change of a namespace has an
+// empty namespace, and the namespace's name as name.
 type changes struct {
 	server         *server.Server
 	origin         string        // identifies the changes that this store publishes
@@ -71,8 +72,8 @@ func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop fun
 	}
 }
 
-// An empty namespace means the watchers of namespaces; if name is empty too, all watchers. Watchers
-// do not block.
+// notify calls the watchers of entities or, if namespace is empty, those of namespaces; if name is
+// empty too, all watchers. Watchers do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)

@@ -59,7 +59,7 @@ func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, erro
 	return "", fmt.Errorf("the Redis master %s owns no hash slot in which the gateway can make a test write: %w", node.Options().Addr, core.Busy)
 }
 
-// f is not called for masters without slots.
+// EachMaster does not call f for masters without slots.
 func (s *Client) EachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
 	if s.Cluster != nil {
 		return s.Cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {

@@ -57,7 +57,7 @@ func (a *absences) end(tag string) {
 	a.count.Store(int64(len(a.since)))
 }
 
-// tag returns "" if there is only one server.
+// tag returns the hash tag of the command's first key, or "" if there is only one server.
 func (p patience) tag(c redis.Cmder) string {
 	if p.cluster == nil || c == nil {
 		return ""
@@ -132,8 +132,9 @@ func failAll(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// A replica may have replaced a node that could not be reached. go-redis itself reads the slot map
-// only every ten seconds, or when a node redirects it.
+// noteAway makes go-redis read the slot map if a node cannot be reached, because a replica may have
+// replaced the node. go-redis itself reads the slot map only every ten seconds, or when a node
+// redirects it.
 func (p patience) noteAway(ctx context.Context, err error) error {
 	if p.cluster != nil && err != nil && IsUnreachable(err) {
 		p.cluster.ReloadState(ctx) // runs in the background, and is rate-limited

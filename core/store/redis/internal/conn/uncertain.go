@@ -48,7 +48,8 @@ func Certain(err error) error {
 	return err
 }
 
-// A lost answer, or a script that stopped early, may have changed something.
+// MayHaveRun reports whether the command may have changed something: after a lost answer, or if a
+// script stopped early.
 func MayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }

@@ -113,7 +113,7 @@ func WithSuffixes(prefix, suffixes string) []any {
 	return keys
 }
 
-// All includes the keys that a topic's subscriptions share.
+// All returns the partition's keys, including those that a topic's subscriptions share.
 func (p Names) All(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
@@ -146,8 +146,8 @@ func (p Names) Catalogue(namespace string) Catalogue {
 	return Catalogue{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
 }
 
-// All scores in the sorted set of rules are 0, so rules are ordered by name, and a page is found by
-// rank.
+// RulesOf returns the key of the sorted set of e's rules. All scores are 0, so rules are ordered by
+// name, and a page is found by rank.
 func (k *Catalogue) RulesOf(e *core.Entity) string { return k.rules + e.ID }
 
 // Unlike all other hash tags, that of the Registry has no colon.

@@ -137,7 +137,8 @@ var (
 
 const stateArgs = 4
 
-// keys, fixed and repeat do not include those of lua/state.lua.
+// stateScript returns a script that uses lua/state.lua. keys, fixed and repeat do not include those
+// of lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *Script {
 	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }

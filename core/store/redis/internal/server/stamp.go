@@ -56,7 +56,7 @@ func (s *Server) lost() error {
 	}
 }
 
-// The error says that the server has lost its data, or does not answer.
+// Intact returns an error if the server has lost its data, or does not answer.
 func (s *Server) Intact() error {
 	if err := s.lost(); err != nil && !s.Stamp.away.Load() {
 		return err
