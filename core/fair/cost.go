@@ -21,8 +21,7 @@ const (
 	ofTLS      = 18 << 10
 )
 
-// Connection estimates the memory of c. If c has a method NetConn, Connection looks for a TLS
-// connection there too.
+// Connection estimates the memory of c. It looks for TLS in c and in what c.NetConn returns.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

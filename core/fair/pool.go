@@ -269,8 +269,7 @@ func (s *Share) take(n int64, begins bool) bool {
 // 1/littlePart, so that it can work although others have filled the memory.
 const flowPart, littlePart = 16, 64
 
-// refuses reports whether new work of n bytes is refused because of the Level. A nil group has no
-// flow. p.mu is held.
+// refuses reports whether the Level forbids n new bytes. A nil group has no flow. p.mu is held.
 func (p *Pool) refuses(policy, namespace *group, n int64) bool {
 	may := func(g *group, part int64) bool { return g == nil || g.flow+n <= p.limit/part }
 	switch l := p.gauge.Level(); {
@@ -307,8 +306,7 @@ func (s *Share) IsRefused(n int64) bool {
 // if the pool was empty.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable allows the pool to call evict when memory is full. evict must close the share's holder,
-// and must not block.
+// When memory is full, the pool may call evict, which must close the share's holder and not block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -478,8 +476,7 @@ func (p *Pool) Waiter(also func()) *Waiter {
 	})}
 }
 
-// Woken returns a channel that gets a value when the share may take the number that was given to
-// Wait, or soon after.
+// Woken's channel gets a value when the share may take the number given to Wait, or soon after.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
 // AfterRefusal is how long a client that was refused for lack of memory waits for the answer, or

@@ -91,8 +91,7 @@ func (s *fixture) moveTo(name, id string) {
 	s.main.Entity = e.ID
 }
 
-// copyPrefix is added to the IDs of subscriptions, to make them unique without changing their
-// order.
+// copyPrefix makes the IDs of subscriptions unique without changing their order.
 const copyPrefix = "c"
 
 func renamed(things []core.Stored) []core.Stored {

@@ -89,8 +89,7 @@ func (p *player) export(store core.Store) (all []core.Stored) {
 	return all
 }
 
-// known leaves out ids that an engine may have forgotten. It sorts the other ids, because those of
-// the same time have no order.
+// known sorts ids (those of one time have no order), and drops what an engine may have forgotten.
 func (p *player) known(all []core.Stored) []core.Stored {
 	now := p.clock.Now()
 	var things, ids []core.Stored

@@ -22,8 +22,7 @@ func (p *player) subscribe() {
 	p.look()
 }
 
-// change creates, updates or deletes a subscription. The queue of a deleted one stays in the test
-// for a while.
+// change creates, updates or deletes a subscription. The test keeps a deleted one for a while.
 func (p *player) change() {
 	p.Helper()
 	if len(p.subjects) < 4 && p.pick(2) == 0 || len(p.subjects) == 1 {

@@ -39,8 +39,7 @@ func (s *fixture) accept(session string) core.SessionLock {
 	return l
 }
 
-// acceptNext locks the next waiting session. Its id must be wanted; if wanted is "", no session may
-// wait.
+// acceptNext locks the next session, whose id must be wanted; if wanted is "", none may wait.
 func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
 	l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})

@@ -118,8 +118,7 @@ func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 // n is the number of entries.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// AppendMapRaw appends a map. Its keys must differ. They are written as strings or, if symbols is
-// true, as symbols.
+// AppendMapRaw writes keys, which must differ, as strings or, if symbols is true, as symbols.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0
@@ -152,8 +151,7 @@ func closeCompound(dst []byte, mark, count int) []byte {
 	return dst
 }
 
-// widen changes the value at start, which is the last in dst, from its 8-bit form to its 32-bit
-// form.
+// widen changes the value at start, the last in dst, from its 8-bit form to its 32-bit form.
 func widen(dst []byte, start int) []byte {
 	size := int(dst[start+1])
 	if dst[start] < codeList8 {

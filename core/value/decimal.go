@@ -44,7 +44,7 @@ type decimal struct {
 	precision   int // of the format, in digits
 }
 
-// read reads the binary integer encoding (AMQP 1.0 §1.6.13–15).
+// read decodes the binary integer encoding (AMQP 1.0 §1.6.13–15).
 func (form decimalForm) read(b []byte) decimal {
 	bits := new(big.Int).SetBytes(b)
 	field := func(low, width uint) *big.Int {

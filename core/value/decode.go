@@ -140,8 +140,7 @@ func fail(offset int, format string, args ...any) error {
 	return &Error{Offset: offset, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Limits limit the values that Decode and Skip accept. A field that is not positive means its
-// default.
+// Limits limit the values that Decode and Skip accept. A field of 0 or less means its default.
 type Limits struct {
 	Depth    int // of nested lists, maps, arrays and descriptors; the outermost has depth 1
 	Elements int // total of all lists, maps (keys and values) and arrays

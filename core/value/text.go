@@ -59,8 +59,7 @@ func Text(v any) string {
 	return string(AppendJSON(nil, v))
 }
 
-// describedText returns the text of the types TimeSpan, Uri and DateTimeOffset, which .NET clients
-// send as properties.
+// describedText returns the text of TimeSpan, Uri and DateTimeOffset properties of .NET clients.
 func describedText(d Described) (string, bool) {
 	descriptor, ok := d.Descriptor.(Symbol)
 	if !ok {
@@ -180,8 +179,7 @@ func AppendFloatText(dst []byte, f float64, bits int) []byte {
 }
 
 // AppendStringJSON appends s as a JSON string. If ascii is true, it escapes all characters outside
-// of ASCII. It replaces invalid UTF-8 by U+FFFD, because a browser closes a connection on which it
-// gets invalid UTF-8.
+// of ASCII. It replaces invalid UTF-8, for which browsers close a connection, by U+FFFD.
 func AppendStringJSON[T string | []byte](dst []byte, s T, ascii bool) []byte {
 	dst = append(dst, '"')
 	plain := 0 // s[:plain] is in dst

@@ -18,8 +18,7 @@ type Decimal64 [8]byte
 // Decimal128 is an IEEE 754-2008 decimal128 in network byte order.
 type Decimal128 [16]byte
 
-// Char is one Unicode code point. Surrogates are allowed, because a .NET char may be half of a
-// pair.
+// Char is one Unicode code point. Surrogates are allowed: a .NET char may be half of a pair.
 type Char rune
 
 // Symbol is a symbolic name. AMQP requires ASCII, but this package accepts any valid UTF-8.
@@ -83,8 +82,7 @@ func (a Array) elem() Kind {
 
 type Described struct{ Descriptor, Value any }
 
-// KindOfValue returns the AMQP type of the Go value v, or KindInvalid if v has none of the types of
-// this package.
+// KindOfValue returns the AMQP type of v, or KindInvalid if v has none of this package's types.
 func KindOfValue(v any) Kind {
 	switch v.(type) {
 	case nil:

@@ -42,8 +42,7 @@ type Archive struct {
 	head ArchiveHead
 }
 
-// Archive makes hard links to all files of the store. While another Archive is open, it returns
-// core.Conflict.
+// Archive makes hard links to all files. While another Archive is open, it returns core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
 		return nil, core.Refuse(core.Conflict, "A backup of this gateway is in progress: wait until it has ended.")
@@ -138,8 +137,7 @@ func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive calls take for each file of the archive. It returns ErrCut if the archive is
-// incomplete or damaged.
+// ReadArchive calls take for each file. It returns ErrCut if the archive is incomplete or damaged.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()

@@ -38,8 +38,7 @@ type Options struct {
 	// Remember limits the bytes of message ids and, separately, of histories (see state.Options).
 	// The default is 128 MiB. A negative value means no limit.
 	Remember int64
-	// SnapshotAfter is how many bytes the log must grow between two snapshots. The default is 64
-	// MiB.
+	// SnapshotAfter is how many bytes the log grows between snapshots. The default is 64 MiB.
 	SnapshotAfter int64
 	// Repair makes Open keep the intact part of damaged data, instead of failing.
 	Repair bool

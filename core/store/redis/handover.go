@@ -28,9 +28,8 @@ type handOver struct {
 	args    []any // arguments of lock.lua that follow those of the state
 }
 
-// reserve reserves the credit of a receiver of this gateway for a lock call, or returns nil if no
-// receiver has credit. The lock call also returns the records of the messages, if it locks at most
-// inline messages.
+// reserve reserves a receiver's credit for a lock call, or returns nil if no receiver has credit.
+// The call also returns the messages' records, if it locks at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil

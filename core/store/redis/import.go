@@ -17,8 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// fillSuffixes are the suffixes of the keys that must not exist before an import, in addition to
-// stream and head.
+// fillSuffixes name keys that, like stream and head, must not exist before an import.
 const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
@@ -74,8 +73,7 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	return x.fill(ctx, r, 0)
 }
 
-// fill gives the temporary keys their final names. If do is 0, it only checks that the keys of the
-// partition are empty.
+// fill gives the temporary keys their final names. If do is 0, it only checks that none exists.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}

@@ -70,8 +70,7 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Once begun, Lock ignores the end of ctx: otherwise a message could stay locked without a
-// receiver.
+// Once begun, Lock ignores the end of ctx: a message could stay locked without a receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)

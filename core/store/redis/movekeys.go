@@ -27,8 +27,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 	})
 }
 
-// knowsAll reports whether the keys of all messages are known: then earlier attempts of the same
-// moves have stored the group.
+// knowsAll reports whether all keys are known, because earlier attempts have stored the group.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
 	args := []any{"ZMSCORE", sh.keys.Moved}
 	for i := range group {

@@ -217,8 +217,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	return out, err
 }
 
-// flushHeld returns when locks of messages in sessions end. It does not extend them: they end with
-// the lock of the session.
+// flushHeld returns the ends of locks of messages in sessions. It does not extend these locks.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal

@@ -138,8 +138,7 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settleArgs returns the arguments of settle.lua: runs of locks with the same outcome, each after
-// its length.
+// settleArgs returns runs of locks with the same outcome, each after its length, for settle.lua.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
@@ -207,8 +206,7 @@ func (sh *shard) follows(last, st *core.Settlement) bool {
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 
-// proofHere returns the proof of the session lock l for scripts, or "" if l belongs to another
-// partition.
+// proofHere returns l's proof for scripts, or "" if l belongs to another partition.
 func (sh *shard) proofHere(l *core.SessionLock) string {
 	if l.Index != sh.Index {
 		return ""

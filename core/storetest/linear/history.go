@@ -158,8 +158,7 @@ type call struct {
 
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
-// nobody is the client of calls whose effects are lost with a server. The history does not contain
-// these calls.
+// nobody is the client of calls that are lost with a server. The history does not contain them.
 const nobody = -1
 
 // note adds a call that began at from and ends now.

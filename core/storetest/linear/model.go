@@ -328,8 +328,7 @@ func (r releasing) apply(s *sequential) bool {
 	return true
 }
 
-// reopening is a restart of the store. The store ends all locks, and forgets how long sessions have
-// waited.
+// reopening is a restart of the store, which ends locks and forgets how long sessions have waited.
 type reopening struct{}
 
 func (reopening) apply(s *sequential) bool {

@@ -165,7 +165,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	return c.enter(described(e), version), end, nil
 }
 
-// For a subscription, version is the new version of its topic. c.mu is held.
+// enter stores e. For a subscription, version is the new version of its topic. c.mu is held.
 func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	key := keyOf(e.Namespace, e.Name)
 	_, known := c.find(key)

@@ -56,15 +56,14 @@ type Call interface {
 	// added after it start another frame.
 	Append() Position
 	Ref(record int32) Ref
-	// Release returns unused space that Reserve reserved. again is true if the call is empty and
-	// can be reused.
+	// Release returns unused reserved space. again is true if the call is empty and can be reused.
 	Release() (again bool)
 }
 
 type Position uint64
 
-// Ref identifies a record of a Journal. Only the journal knows its meaning; the store compares Refs
-// to find the newest.
+// Ref identifies a record. Only the journal interprets it; the store compares Refs to find the
+// newest.
 type Ref struct {
 	Position
 	Length uint32

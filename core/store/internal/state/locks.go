@@ -40,8 +40,8 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages of the session x or, if x is nil, those without a session. It
-// ends the call.
+// lockMost locks available messages of x or, if x is nil, those without a session. It ends the
+// call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -132,8 +132,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns the entry that token has locked, or nil if the lock has ended, even if no sweep
-// has ended it yet.
+// holder returns the entry that token locks, or nil if the lock has ended, even without a sweep.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -174,8 +173,7 @@ func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// lockNumbers skips messages that are not available, or belong to another session. It ends the
-// call.
+// lockNumbers skips messages that are not available or belong to another session. It ends the call.
 func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {

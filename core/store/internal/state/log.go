@@ -402,8 +402,7 @@ func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// firstExpired returns the message that expired first or, of several at the same time, the one with
-// the lowest number.
+// firstExpired returns the message that expired first; of several, that with the lowest number.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

@@ -162,8 +162,7 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays finds messages whose records must be appended again. next is the number at which to
-// continue, or -1 at the end.
+// strays finds records to append again. next is the number to continue at, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -144,8 +144,7 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// takeNamespace removes the namespace and, in the same step, makes the catalogue refuse new
-// entities in it.
+// takeNamespace removes the namespace and, in the same step, forbids new entities in it.
 func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()

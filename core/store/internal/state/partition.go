@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// partition is one partition of a queue, or of a topic with its subscriptions. Each call is one
-// step.
+// partition is one partition of a queue, or of a topic with its subscriptions. A call is one step.
 type partition struct {
 	mu            sync.Mutex
 	own           *entityState            // of the queue or topic; nil after its deletion

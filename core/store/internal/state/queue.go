@@ -154,8 +154,7 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move gives e the state to and records e in the journal, so the caller must make all other changes
-// of e before.
+// move changes e's state and records e in the journal. Make all other changes of e before.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
@@ -234,7 +233,7 @@ func (q *queue) join(e *entry) {
 	}
 }
 
-// quit undoes join, before e's state or expiry changes.
+// quit undoes join. It must be called before e's state or expiry changes.
 func (q *queue) quit(e *entry) {
 	q.counts[e.state]--
 	if e.state == broken {

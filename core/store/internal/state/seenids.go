@@ -23,11 +23,9 @@ type seenID struct {
 }
 
 const (
-	// tidy removes the outdated pairs in order only if they exceed the known keys by more than
-	// tolerated.
+	// tidy cleans order only if its outdated pairs exceed the known keys by more than tolerated.
 	tolerated = 64
-	// forgetMost limits the keys that are forgotten in one step, so that other calls need not wait
-	// long.
+	// forgetMost limits the keys forgotten in one step, so that other calls need not wait long.
 	forgetMost = 10_000
 )
 

@@ -293,8 +293,7 @@ type session struct {
 
 func (s *session) isHeld() bool { return s.Until != 0 }
 
-// ends returns when another receiver can get the lock: SessionGrace after the end that the holder
-// knows.
+// ends returns when others can get the lock: SessionGrace after the end that the holder knows.
 func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds() }
 
 // pauses reports whether e is delayed and stops the delivery of all messages of its session.
@@ -309,8 +308,7 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id has the spelling of the receiver that set the state or, without a state, of the oldest
-// message.
+// id has the spelling of the receiver that set the state or, without state, of the oldest message.
 func (s *session) id() string {
 	if s.State != nil {
 		return s.Stater
@@ -401,8 +399,7 @@ func (q *queue) letGo(s *session) {
 	q.review(s)
 }
 
-// keep sets the state of s or, if state is nil, removes it. id is the receiver's spelling of the
-// session id.
+// keep sets the state of s; nil removes it. id is the receiver's spelling of the session id.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.State, s.Stated, s.Stater = state, now, id

@@ -337,8 +337,7 @@ func (r *Replay) expectPieces(e *core.Entity) {
 	}
 }
 
-// reset discards what earlier pieces of the entity have loaded, because the partition was cleared
-// while they were written.
+// reset discards what earlier pieces have loaded, because the partition was cleared after them.
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
 	for _, q := range b.queues {

@@ -132,8 +132,7 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep limits the messages that are removed in one step, so that other calls need not wait
-// long.
+// purgeStep limits the messages removed in one step, so that other calls need not wait long.
 const purgeStep = 1000
 
 func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {

@@ -113,7 +113,6 @@ func (s *Server) URL() string {
 // Client returns a client that bypasses the store.
 func (s *Server) Client() *redis.Client { return s.client }
 
-// Kill ends the server as a crash would.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -146,8 +146,8 @@ func (s *Sentinel) describe() string {
 	return strings.Join(all, "; ")
 }
 
-// Repair restarts the lost server, with an empty disk, as a replica. Its priority 0 prevents that
-// it is promoted before all replicas are up to date.
+// Repair restarts the lost server, with an empty disk, as a replica. Its priority of 0 prevents its
+// promotion before all replicas are up to date.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -203,8 +203,7 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
-// Restart restarts the server that is the master at the start, with its data, and calls down while
-// it is down.
+// Restart restarts the initial master with its data, and calls down while it is down.
 func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	tb.Helper()
 	s.servers[0].restart(tb, down)

@@ -15,8 +15,7 @@ import (
 // compactBytes limits the bytes that are appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is disk space that stays free for frames that need no reservation, in addition to the
-// space for a snapshot.
+// reserve is disk space kept free for frames without a reservation, besides that for a snapshot.
 const reserve = 64 << 20
 
 // scan counts bytes to which entries refer (live bytes), while a snapshot is written.

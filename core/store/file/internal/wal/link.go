@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Seal syncs all frames that were appended so far, seals their segments, and returns the position
-// after them.
+// Seal syncs all frames so far, seals their segments, and returns the position after them.
 func (l *Log) Seal(ctx context.Context) (Position, error) {
 	l.mu.Lock()
 	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {

@@ -259,8 +259,8 @@ type window struct {
 
 const windowSize = 256 << 10
 
-// bytes returns n bytes of the file from off on, which are valid until the next call. ok is false
-// if the file ends earlier.
+// bytes returns n bytes from off on, valid until the next call. ok is false if the file ends
+// earlier.
 func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
 	if off+int64(n) > w.size {
 		return nil, false, nil

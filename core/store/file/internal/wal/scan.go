@@ -42,8 +42,7 @@ func (s *scanner) next() (bool, error) {
 	return true, nil
 }
 
-// frame reads the header of the frame at s.off, and checks the frame. It sets reason if the frame
-// is not sound.
+// frame reads and checks the frame at s.off. It sets reason if the frame is not sound.
 func (s *scanner) frame() (h header, err error) {
 	s.at = At(s.id, s.off)
 	b, ok, err := s.bytes(int64(s.off), frameHeaderSize)

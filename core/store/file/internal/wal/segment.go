@@ -53,8 +53,7 @@ func (h *segmentHeader) put(b []byte) {
 	le.PutUint32(b[60:], checksum(b[:60]))
 }
 
-// decodeSegmentHeader returns version 0 if the checksum is wrong. ok is true only for a valid
-// header of this version.
+// version is 0 if the checksum is wrong. ok is true only for a valid header of this version.
 func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 	if len(b) < segmentHeaderSize || le.Uint32(b[60:]) != checksum(b[:60]) {
 		return h, 0, false

@@ -34,8 +34,7 @@ type writer struct {
 	out    output
 }
 
-// output collects the bytes of one write call. Small parts are copied to buf, large ones are not
-// copied.
+// output collects the bytes of one write call. Only small parts are copied to buf.
 type output struct {
 	buf   []byte
 	from  int // offset up to which buf is in parts

@@ -40,8 +40,7 @@ func Run(ctx context.Context, c *Catalogue) {
 	remover.Wait()
 }
 
-// revisionPrefix is the start of an entity's stored value. Scripts compare it without decoding the
-// rest.
+// revisionPrefix begins an entity's stored value. Scripts compare it without decoding the rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
@@ -357,8 +356,7 @@ func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, err
 }
 
-// rules has the pairs that lua/entity_update.lua takes. For a subscription, the int64 is the new
-// version of the topic.
+// rules are the pairs for lua/entity_update.lua. The int64 is the new version of e's topic, if any.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {

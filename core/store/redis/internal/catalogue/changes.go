@@ -93,8 +93,7 @@ func (c *changes) notify(namespace, name string) {
 	}
 }
 
-// notifyUncertain is called if the answer to a change was lost: the change may have happened, or
-// may still happen.
+// notifyUncertain is for a change whose answer was lost: it may have happened, or may still happen.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
 	for _, name := range names {
@@ -102,8 +101,7 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// isOwn reports whether the store published the change itself, so that it has already called its
-// watchers.
+// isOwn reports whether this store published the change, and so has already called its watchers.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }

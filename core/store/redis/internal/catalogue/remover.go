@@ -20,8 +20,7 @@ const (
 	// removalInterval is how often a gateway looks for removals that another gateway has not
 	// finished, because it crashed.
 	removalInterval = 15 * time.Second
-	// removalLease is how long a gateway has the task to remove a namespace. Each page of removed
-	// entities extends it.
+	// removalLease is how long a gateway may work on a removal. Each page of entities extends it.
 	removalLease = time.Minute
 	removalPage  = 100
 	// sealLife is how long the key Seal prevents that entities are created in a deleted namespace.
@@ -148,7 +147,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 	return err
 }
 
-// unlink also removes the keys that e shares with its topic, which is deleted too.
+// unlink removes the keys of e, and those that e shares with its topic, which is deleted too.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.server.RDB.Pipeline()
 	for i := range e.Partitions {

@@ -10,8 +10,7 @@ import (
 )
 
 // dialer makes connections that Close resets if an operation has timed out. Otherwise the kernel
-// would continue to send unacknowledged data, and a server that was unreachable would get old
-// writes later.
+// would continue to send data, and a server that was unreachable would get old writes later.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

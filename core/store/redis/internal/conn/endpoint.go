@@ -87,8 +87,7 @@ func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	return nil
 }
 
-// normal moves all hosts but the first into addr parameters, because net/url does not accept
-// several hosts with ports.
+// normal moves hosts after the first to addr parameters: net/url accepts only one host with a port.
 func normal(raw string) string {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {

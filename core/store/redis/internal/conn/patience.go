@@ -133,8 +133,7 @@ func failAll(cs []redis.Cmder, err error) error {
 }
 
 // noteAway makes go-redis read the slot map if a node cannot be reached, because a replica may have
-// replaced the node. go-redis itself reads the slot map only every ten seconds, or when a node
-// redirects it.
+// replaced it. go-redis itself reads the map only every ten seconds, or when a node redirects it.
 func (p patience) noteAway(ctx context.Context, err error) error {
 	if p.cluster != nil && err != nil && IsUnreachable(err) {
 		p.cluster.ReloadState(ctx) // runs in the background, and is rate-limited
@@ -168,8 +167,7 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 	}
 }
 
-// hasEnded also checks ctx's deadline: the connection's timer for it may end the call slightly
-// before ctx ends.
+// hasEnded also checks ctx's deadline: the connection may time out slightly before ctx ends.
 func hasEnded(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)

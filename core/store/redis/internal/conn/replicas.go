@@ -83,8 +83,7 @@ func (r *replication) admit(ctx context.Context, node *redis.Client, patience ti
 
 const probeInterval = 100 * time.Millisecond
 
-// note records that replicas of node are missing, and probes node in the background until it has
-// enough of them.
+// note records that node lacks replicas, and probes it in the background until it has enough.
 func (r *replication) note(s *Client, node *redis.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,8 +21,7 @@ const (
 	Replicated                             // the answer waits for replicas, if the URL requires any
 )
 
-// resends limits how often a command is sent again because it needs another node or the whole
-// script.
+// resends limits how often a command is sent again, to another node or with the whole script.
 const resends = 3
 
 // Each command keeps its own answer. A script call that gets NOSCRIPT is sent again with the whole
@@ -88,8 +87,7 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// wholeScripts finds the calls whose scripts the server did not know, and replaces the SHA in each
-// by the script's source.
+// wholeScripts replaces the SHA by the script's source in calls that failed with NOSCRIPT.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
 		if c.Err() == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
@@ -341,8 +339,7 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply reads the rest of a reply without go-redis, which loses its position in the stream if an
-// array contains an error.
+// rawReply avoids go-redis, which loses its place in the stream if an array contains an error.
 type rawReply struct{ rest []byte }
 
 type refused string

@@ -162,8 +162,7 @@ func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	}
 }
 
-// subscribe sends a command for each channel, because Redis requires that all channels of one
-// command are in the same slot.
+// subscribe sends one command per channel: Redis requires one slot for all channels of a command.
 func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()
@@ -197,8 +196,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 	}
 }
 
-// listenTo wakes watchers after each message on their channel, and when their channel has been
-// subscribed.
+// listenTo wakes watchers for each message on their channel, and when the channel is subscribed.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {

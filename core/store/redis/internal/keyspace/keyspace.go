@@ -10,8 +10,7 @@ import (
 const StateKeys = 16 // of lua/state.lua
 
 // The hash tag puts a partition's keys into one slot of a cluster, with those of a topic's
-// subscriptions. A queue and its dead letters share the tag, so one script can move a message
-// between them.
+// subscriptions. A queue and its dead letters share it, so a script can move messages between them.
 type Set struct {
 	Prefix   string
 	Stream   string

@@ -169,8 +169,7 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// OverrideOf encodes changed properties. Results can be concatenated, because each begins with its
-// length.
+// OverrideOf encodes changed properties after their length, so that results can be concatenated.
 func OverrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

@@ -31,8 +31,7 @@ const (
 	// must not prevent the gateway from registering.
 	clockTimeout  = time.Second
 	FirstReadings = 3
-	// drift is the inverse of the largest relative difference of two clocks' speeds. NTP slews
-	// clocks by less.
+	// drift is the inverse of the largest relative difference of clocks' speeds. NTP slews by less.
 	drift = 2000
 )
 

@@ -37,8 +37,7 @@ type Server struct {
 	Calls  sync.WaitGroup
 }
 
-// Enter begins a call, unless ctx has ended or the store is closed. The caller must end the call
-// with Calls.Done.
+// Enter begins a call, unless ctx has ended or the store is closed. End it with Calls.Done.
 func (s *Server) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)
