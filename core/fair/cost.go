@@ -8,7 +8,7 @@ import (
 // Bytes of memory without payloads. A test compares these with the heap of a gateway.
 const (
 	Message         = 2 << 10 // decoded, and in the form of its store
-	Copy            = 1 << 10 // for a subscription; without the message's metadata
+	Copy            = 1 << 10 // a subscription's copy, without the message's metadata
 	Delivery        = 192
 	Link            = 1536 // AMQP, with what the broker opens for it
 	Session         = 384

@@ -302,8 +302,7 @@ func (s *Share) IsRefused(n int64) bool {
 	return s.pool.refuses(s.policy, s.namespace, n)
 }
 
-// Fits reports whether n can ever fit. If not, waiting is useless: the share could not take n even
-// if the pool was empty.
+// Fits reports whether an empty pool would give n to the share. If not, waiting is useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
 // When memory is full, the pool may call evict, which must close the share's holder and not block.
@@ -316,8 +315,7 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of one share of more than floor bytes: the largest of the policy that
-// holds most.
+// Evict closes the holder of one share: of the policy that holds most, the largest above floor.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -464,8 +462,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Waiter returns a Waiter. Each time the pool wakes it, the pool also calls the function also,
-// unless that is nil.
+// Each time the pool wakes the Waiter, it also calls the function also, unless that is nil.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

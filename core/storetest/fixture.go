@@ -239,8 +239,7 @@ func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	want(s, "purged", n, removed)
 }
 
-// stats returns the counts of p. It checks that StatsOf counts p alike alone and together with
-// other partitions.
+// stats returns p's counts, which StatsOf must also return together with those of other partitions.
 func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// migrate makes each store import the other's export into a new entity. It sweeps first, because an
-// export does not sweep.
+// Each store imports the other's export into a new entity. An export does not sweep, so migrate
+// does.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)

@@ -111,8 +111,7 @@ func CloseList(dst []byte, mark, n int) []byte {
 	return closeCompound(dst, mark, n)
 }
 
-// OpenMap begins a map. The caller appends keys, which must differ, each followed by its value, and
-// then calls CloseMap.
+// OpenMap begins a map. Append distinct keys, each followed by its value, and call CloseMap.
 func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 
 // n is the number of entries.

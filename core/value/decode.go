@@ -81,8 +81,7 @@ func buildData(code byte, b []byte) (v any, rest []byte) {
 	return v, rest
 }
 
-// counted separates a compound's count from its elements. ok is false if the data end within the
-// count.
+// counted splits a compound into count and elements. ok is false if the data end within the count.
 func counted(code byte, data []byte) (n uint64, elements []byte, ok bool) {
 	switch {
 	case code == codeList0:

@@ -107,8 +107,7 @@ func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	return n / 2, entries, rest, err
 }
 
-// ReadRaw returns the first value of b as it is encoded. The value may be described. Its contents
-// are not validated.
+// ReadRaw returns the first value of b, encoded. It may be described. Contents are not validated.
 func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	n, ok := extent(b)
 	if !ok {

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Skip validates the first value in b completely (sizes, counts, depth, UTF-8, distinct map keys),
-// and returns the bytes after it. It allocates only if it fails, and for maps of more than 32
-// entries.
+// Skip validates the first value in b (sizes, counts, depth, UTF-8, distinct map keys), and returns
+// the bytes after it. It allocates only if it fails, and for maps of more than 32 entries.
 func Skip(b []byte, lim Limits) (rest []byte, err error) {
 	lim = lim.orDefault()
 	w := walker{b: b, depth: lim.Depth, elements: lim.Elements}
@@ -229,9 +228,8 @@ func dataExtent(code byte, b []byte) int {
 	}
 }
 
-// payload returns the data of the encoded value b, without constructor code and size. The data of a
-// compound begin with the count. Skip or extent must have accepted b, and the value must not be
-// described.
+// payload returns the data of the value b, without constructor code and size; those of a compound
+// begin with the count. Skip or extent must have accepted b. The value must not be described.
 func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }

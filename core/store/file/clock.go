@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// clock starts with the wall clock's time, advances with elapsed time, and is adjusted to the wall
-// clock slowly. So a step of the wall clock neither ends locks nor stops time. Only if the wall
-// clock is more than maxSlew ahead (the machine slept, or the clock was set) does it follow at
-// once.
+// clock starts with the wall clock's time, advances with elapsed time, and is slowly adjusted to
+// the wall clock. So a step of the wall clock neither ends locks nor stops time. clock follows at
+// once only if the wall clock is more than maxSlew ahead (the machine slept, or it was set).
 type clock struct {
 	start  time.Time
 	offset atomic.Int64

@@ -180,8 +180,7 @@ func (s *Store) replay() error {
 	})
 }
 
-// replayClock gets its clock when the replay has ended, because that clock begins at the last
-// replayed time.
+// replayClock gets its clock after the replay, because that clock begins at the last replayed time.
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {

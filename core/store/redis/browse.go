@@ -66,8 +66,7 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 }
 
 // readLocked reads the messages that the script has locked. reply is the script's answer without
-// its first element, 'ok'. If deferred is set, own has the numbers of the messages; otherwise reply
-// has them.
+// its first element, 'ok'. If deferred is set, own has the numbers; otherwise reply has them.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
 		return nil, server.ErrReply

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// transition repeats the script until everything that is due at now is done. code is not "" if the
-// script refuses.
+// transition repeats the script until all that is due at now is done. code is its refusal, or "".
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	var r *receipt
 	switch {
@@ -24,8 +23,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
 }
 
-// transitionUnder sends the call under the receipt r. If r is nil, a call whose answer is lost is
-// not sent again.
+// With a nil receipt r, a call whose answer is lost is not sent again.
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Due messages of the main queue may become dead letters.

@@ -29,8 +29,7 @@ type measurement struct {
 	err    error
 }
 
-// quotaFresh is how long a measurement of the partition's size is valid while the partition is more
-// than half full.
+// quotaFresh is how long a measured size stays valid while the partition is more than half full.
 const quotaFresh = time.Second
 
 type sizeBudget struct {

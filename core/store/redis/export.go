@@ -267,8 +267,7 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 	}
 }
 
-// ids exports a sorted set: of ids known to duplicate detection, or of Transit.Keys of messages
-// that were moved here.
+// ids exports a sorted set of ids (duplicate detection) or of Transit.Keys of messages moved here.
 func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 	for from := int64(0); ; from += copyPage {
 		if err := x.extend(ctx); err != nil {

@@ -25,8 +25,7 @@ const (
 	importBytes = 1 << 20
 )
 
-// Import writes temporary keys, and then renames all of them with one script. If it fails, nothing
-// has changed.
+// Import writes temporary keys, and renames them all with one script. If it fails, nothing changes.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.server.Enter(ctx); err != nil {

@@ -193,8 +193,8 @@ type locked struct {
 	rest       bool // more messages may be available
 }
 
-// claim locks up to limit messages. If the queue has sessions, under is the lock of the messages'
-// session.
+// claim locks up to limit messages: in a queue with sessions, those of the session with the lock
+// under.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
@@ -281,8 +281,7 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
-// deliver reads the entries that the script has not returned. If it fails, the caller adds the
-// lease to lostLocks.
+// deliver reads what the script has not returned. If it fails, the caller adds l to lostLocks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -299,8 +298,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
 
-// A claim without an entry is skipped: its lock has ended, and another receiver has completed the
-// message.
+// A claim without an entry is skipped: its lock has ended, and others have completed the message.
 func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []record.Entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
 	var missing []missingBody

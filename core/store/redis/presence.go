@@ -42,8 +42,7 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// Watch also wakes w when it has begun to listen, because earlier messages on the channel may have
-// been missed.
+// Watch also wakes w when it has begun to listen: earlier messages on the channel may be lost.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {
 		sh, done := p.shard(p.place)

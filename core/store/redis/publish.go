@@ -44,8 +44,7 @@ type publishing struct {
 }
 
 // Publish runs one script for each group, which blocks the server for some microseconds per copy.
-// If the answer to a group is lost, or if version is too old, the later groups of the call also
-// fail.
+// If the answer to a group is lost, or version is too old, the call's later groups also fail.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -367,8 +366,8 @@ type publishArgs struct {
 	groups  []any
 }
 
-// publishTarget is a queue that gets copies. The script needs some of its keys only if copies
-// expire or belong to sessions.
+// publishTarget is a queue that gets copies. The script needs some keys only for expiry or
+// sessions.
 type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
@@ -442,8 +441,8 @@ func (b *publishArgs) allKeys() []any {
 
 const targetKeys = len(keyspace.TargetSuffixes)
 
-// keysOf returns the keys of r that the script needs for every target, then those that it needs for
-// expiry and for sessions.
+// keysOf returns r's keys for the script: those for every target, then those for expiry and
+// sessions.
 func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)

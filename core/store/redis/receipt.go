@@ -43,8 +43,7 @@ func (s *Store) receipt(sh *shard) *receipt {
 	return r
 }
 
-// repeatable returns a receipt without a key: Redis need not keep the answer of a call that may run
-// twice.
+// repeatable returns a receipt without a key: the call may run twice, so Redis keeps no answer.
 func (s *Store) repeatable(sh *shard) *receipt {
 	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }

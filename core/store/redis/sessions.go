@@ -40,8 +40,7 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// Once begun, AcceptSession ignores the end of ctx, so that no session stays locked without a
-// receiver.
+// Once begun, AcceptSession ignores the end of ctx: a session could stay locked without a receiver.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {

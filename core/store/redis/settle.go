@@ -170,8 +170,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 
 const blockSize = 128 // positions
 
-// blockArgs returns the arguments of settle_plain.lua, or nil if that script does not support the
-// settlements.
+// blockArgs returns settle_plain.lua's arguments, or nil if it does not support the settlements.
 func (sh *shard) blockArgs(all []settlingItem) []any {
 	if sh.features != 0 {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// sharedBody is the size from which on copies share a body: smaller bodies are cheaper to store
-// with each copy.
+// From sharedBody bytes on, copies share a body: smaller ones are cheaper to store with each copy.
 const sharedBody = 512
 
 type missingBody struct {

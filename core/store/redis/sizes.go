@@ -25,8 +25,7 @@ const (
 	forgetMost     = 5000
 )
 
-// Where measuring now would cost Redis too much, sizes returns the last measurement plus what was
-// added since.
+// If measuring would cost Redis too much, sizes returns the last measurement plus additions since.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []place
@@ -67,8 +66,7 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// usage asks for the memory of a key. samples is the number of values that Redis samples; 0 means
-// all.
+// usage asks for a key's memory. samples is the number of values that Redis samples; 0 means all.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {

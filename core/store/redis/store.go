@@ -187,8 +187,7 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// Close refuses new calls, waits for those in progress and disconnects. It may be called
-// repeatedly.
+// Close refuses new calls, waits for those in progress and disconnects. It may be called again.
 func (s *Store) Close() error {
 	if s.server.Close() {
 		return nil

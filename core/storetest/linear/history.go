@@ -27,15 +27,14 @@ import (
 )
 
 type Subject struct {
-	// Each function of Stores returns the store of one gateway. After a failure it may return a new
-	// one.
+	// Each function of Stores returns a gateway's store, which may be a new one after a failure.
 	Stores []func() core.Store
 	// Break makes the store fail while calls are in progress. It returns a function that repairs
 	// the store, or nil if the store recovers by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
 	// FailOver, if Break is nil, replaces the server by its replica. It first disconnects the
-	// replica, and then calls unreplicated; what this stores does not reach the replica. No client
-	// calls during FailOver.
+	// replica and calls unreplicated, whose writes the replica does not get. No client calls
+	// meanwhile.
 	FailOver func(unreplicated func())
 	// Rounds is the number of histories; 0 means defaultRounds.
 	Rounds int
@@ -311,8 +310,7 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// told returns the calls of the history. open is the number of calls whose outcome is still
-// unknown.
+// told returns the history's calls. open is the number of calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
@@ -412,8 +410,7 @@ func (h *history) without(s settling, seen sightings, broken int64) bool {
 	})
 }
 
-// firstOf returns the number of the group's first message, or 0 if no message of the group was
-// seen. at is when one was first seen.
+// first is the number of the group's first message, or 0 if none was seen. at is when one was seen.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {

@@ -299,8 +299,7 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave removes the entity and, of a topic, its subscriptions. For a subscription, version becomes
-// its topic's.
+// leave removes the entity and its subscriptions. version is the new one of a subscription's topic.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {

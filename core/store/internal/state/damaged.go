@@ -156,8 +156,7 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 	})
 }
 
-// loadScheduled reads scheduled messages into memory, because becoming due needs data that only the
-// message has.
+// loadScheduled reads scheduled messages into memory: becoming due needs data that only they have.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of

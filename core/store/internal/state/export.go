@@ -18,8 +18,7 @@ func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 
-// Export holds the partition's mutex throughout: nothing changes, and the journal moves or removes
-// no record.
+// Export holds the partition's mutex: nothing changes, and the journal moves or removes no record.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)

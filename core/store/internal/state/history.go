@@ -13,8 +13,7 @@ type history struct {
 	weight  int64
 }
 
-// leastEvents is how many events each history keeps, even if all histories together exceed
-// Options.Remember.
+// leastEvents is how many events each history keeps, even if all together exceed Options.Remember.
 const leastEvents = 100
 
 // eventWeight estimates the bytes of an event without its strings.

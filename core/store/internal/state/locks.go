@@ -188,8 +188,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns the entries of these messages, or nil if a number is repeated or a message is
-// in none of the states as.
+// allInState returns the entries, or nil if a number is repeated or a message is in no state of as.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
@@ -237,8 +236,7 @@ func (s *Store) EndLinks() {
 func (t *txn) endLinks(q *queue) {
 	var ended []*entry
 	for _, x := range q.locks.items {
-		// Earlier versions did not record byBroker, and had locks of the broker only in transfer
-		// queues.
+		// Earlier versions had no byBroker, and locks of the broker only in transfer queues.
 		if e := x.of; !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
 			ended = append(ended, e)
 		}

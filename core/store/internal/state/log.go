@@ -116,8 +116,7 @@ func (l *log) get(n int64) *entry {
 	return nil
 }
 
-// view returns the message n, or nil. The caller must not change the result, because it may be a
-// temporary entry made from a row.
+// view returns the message n or nil. Do not change it: it may be a temporary entry made from a row.
 func (l *log) view(n int64) *entry {
 	for e := range l.from(n) {
 		if e.n == n {
@@ -171,8 +170,7 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// aside yields the entries from number n on that are in one of the states. These must be states
-// that rows cannot have.
+// aside yields entries from the number n on that are in one of the states, which no row may have.
 func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {

@@ -188,8 +188,7 @@ func (s *Store) resumeRemovals() {
 	}
 }
 
-// removeSome removes up to limit entities of the namespace. It returns the changed entities, for
-// the watchers, or nil if none was left.
+// removeSome removes up to limit entities. It returns the changed ones, or nil if none was left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -135,7 +135,7 @@ type txn struct {
 	now   int64
 
 	end    Position // the journal's end when the call unlocked the partition
-	newest Position // newest of the positions of the delivered messages' records
+	newest Position // the latest position of the delivered messages' records
 	absent []absent // delivered messages that are not in memory, in order
 	pinned func()   // undoes Journal.Pin for the records of absent
 }

@@ -101,8 +101,7 @@ func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	return false
 }
 
-// publishOne publishes x. If spared is true, it stores nothing, and remembers only x's message id
-// and Transit.Key.
+// publishOne publishes x or, if spared is true, only remembers its message id and Transit.Key.
 func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {

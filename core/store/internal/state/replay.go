@@ -35,8 +35,7 @@ func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now)
 
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay. It reads the messages that must be in memory, and continues to remove
-// deleted namespaces.
+// Start ends the replay, reads messages that must be in memory, and continues to remove namespaces.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil
@@ -125,7 +124,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	}
 }
 
-// in returns the queue at, or nil if its entity was deleted later.
+// in returns the queue of the Ref at, or nil if its entity was deleted later.
 func (r *Replay) in(at core.Ref) *queue {
 	if r.p == nil || r.ref != at {
 		r.ref, r.home, r.queue = at, nil, nil

@@ -214,8 +214,7 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// listSlice stops early if other calls would wait too long. Then more is true, and ids may have
-// fewer than top elements.
+// If other calls would wait too long, listSlice stops before it has top ids, and more is true.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -299,8 +298,7 @@ func (s *session) ends() int64 { return s.Until + core.SessionGrace.Milliseconds
 // pauses reports whether e is delayed and stops the delivery of all messages of its session.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
 
-// ends returns the end of the lock. In a session, this is SessionGrace after the end that the
-// receiver knows.
+// ends returns the lock's end: in a session, SessionGrace after the end that the receiver knows.
 func (e *entry) ends() int64 {
 	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
@@ -374,7 +372,8 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold locks s until until. The locks of the session's messages then end at the same time.
+// hold gives s a lock with that nonce and end. The locks of the session's messages get the same
+// end.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)

@@ -203,8 +203,7 @@ func (x *effects) state(q *queue, e *entry) {
 // ledger is a journal that may be nil: then its methods do nothing.
 type ledger struct{ journal Journal }
 
-// end returns the journal's end. A call that changed nothing waits for it if its answer depends on
-// earlier changes.
+// end returns the journal's end, for which calls wait whose answers depend on earlier changes.
 func (l *ledger) end() Position {
 	if l.journal == nil {
 		return 0
@@ -260,8 +259,7 @@ type extra struct {
 	died    int64           // when it became a dead letter; 0: never, or unknown
 }
 
-// change replaces e.more by a changed copy, because deliveries in progress and earlier entries may
-// share the old one.
+// change replaces e.more by a changed copy: deliveries and earlier entries may share the old one.
 func (e *entry) change(how func(*extra)) {
 	var more extra
 	if e.more != nil {
@@ -295,8 +293,7 @@ func (e *entry) sessionKey() core.SessionKey {
 	return core.KeyOfSession(e.sessionID())
 }
 
-// messageID returns zero if the message is not in memory and no history was kept when it was
-// stored.
+// messageID returns zero if the message is not in memory and was stored without a history.
 func (e *entry) messageID() core.ID {
 	switch {
 	case e.message != nil:

@@ -68,9 +68,8 @@ func (t *txn) becomeDue(q *queue, e *entry) {
 	t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 }
 
-// endSessions ends the session locks that expire next, at one time: first the locks of the
-// sessions' messages by number, then the session locks by key. It returns false if the budget is
-// used up.
+// endSessions ends the session locks that expire next, at one time: first the locks of their
+// messages by number, then the session locks by key. It returns false if the budget is used up.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
@@ -113,8 +112,7 @@ func (t *txn) endLock(q *queue, e *entry) {
 	}
 }
 
-// spend takes 1 from the budget. It returns false if the budget is used up, or the collected
-// effects are enough for a frame.
+// spend takes 1 from the budget, or returns false if that is 0 or the effects suffice for a frame.
 func (t *txn) spend(budget *int) bool {
 	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false

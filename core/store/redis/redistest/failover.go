@@ -259,8 +259,7 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster waits until the replicas have all writes. Then it ends the master, and removes its
-// disk. The caller must call Repair.
+// LoseMaster ends a master with its disk, when the replicas have all writes. Repair must follow.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

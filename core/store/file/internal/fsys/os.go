@@ -48,8 +48,7 @@ func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock also locks the directory, because the lock of the file would not help if the file was
-// removed.
+// Lock also locks the directory: the file's lock would not help after the removal of the file.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, fmt.Errorf("the lock file %s is a symbolic link, but must be a file: remove the link if no process uses the directory", name)

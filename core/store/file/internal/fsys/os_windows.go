@@ -40,8 +40,7 @@ func lock(f *os.File) error {
 	}
 }
 
-// lockDir returns no lock of the directory. Windows does not remove an open file, so the lock of
-// the file is enough.
+// lockDir locks nothing: Windows does not remove an open file, so the lock of the file is enough.
 func lockDir(string) (*os.File, error) { return nil, nil }
 
 // unlock does nothing: other programs do not inherit the file, and closing it ends the lock.

@@ -53,8 +53,7 @@ func (r *run) end() {
 	}
 }
 
-// Snapshot writes a snapshot, removes segments that are no longer needed, and compacts others. size
-// is 0 if it wrote no snapshot.
+// Snapshot writes a snapshot, and removes or compacts segments. size is 0 if it wrote no snapshot.
 func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
 	j.bodies.Lock() // each large body in segments is now either pending or has its frame in the log
 	segments := j.log.Segments()

@@ -186,8 +186,7 @@ type room struct {
 	ch      chan struct{}
 }
 
-// wait returns a channel that is closed when space becomes free. The caller must call leave
-// afterwards.
+// wait returns a channel that is closed when space becomes free. Call leave afterwards.
 func (r *room) wait() <-chan struct{} {
 	r.waiting.Add(1)
 	r.mu.Lock()

@@ -66,9 +66,8 @@ func (i *Inspection) Damaged() bool {
 		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
 }
 
-// Inspect reads a directory without changing or locking it, so a file to which another process
-// writes may seem incomplete. If records is true, it also checks the contents of all records and
-// snapshots.
+// Inspect reads a directory without changing or locking it, so a file that another process writes
+// may seem incomplete. If records is true, it also checks all records and snapshots.
 func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 	names, err := fs.ReadDir(dir)
 	if err != nil {

@@ -40,9 +40,8 @@ type Options struct {
 	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
 	Recent      int // bytes of the latest records that stay in memory for Read; default: 32 MiB
 
-	// Keep is the disk space in bytes that Reserve keeps free for frames that need no reservation,
-	// such as settlements (default: 64 MiB). SetKeep changes it, because it should grow with the
-	// snapshots.
+	// Keep is the disk space in bytes that Reserve keeps free for frames without a reservation,
+	// such as settlements (default: 64 MiB). SetKeep changes it: it should grow with the snapshots.
 	Keep int64
 
 	// Repair makes Open read the whole log and replace damage by gap frames, instead of failing.
@@ -63,8 +62,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Log is an open log. It is safe for concurrent use, except for Replay, which must be called before
-// the first Append.
+// Log is safe for concurrent use, except for Replay, which must be called before the first Append.
 type Log struct {
 	fs   fsys.FS
 	dir  string

@@ -147,8 +147,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// idle allows the file of s to be closed if s is sealed, because then nothing is written to it any
-// more.
+// idle allows the file of s to be closed if s is sealed, because nothing more is written to it.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed

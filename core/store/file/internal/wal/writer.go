@@ -13,8 +13,7 @@ import (
 const (
 	writeSize  = 256 << 10 // bytes of small frames that one call writes
 	directSize = 16 << 10  // longer records are not copied
-	// roomSize is the file space that the writer reserves at once, which costs less than page by
-	// page.
+	// roomSize is the file space that is reserved at once, which costs less than page by page.
 	roomSize = 8 << 20
 	// fillSize is how far ahead the writer fills a segment with zeros under Sync Always. A sync
 	// within the file's length takes half the time and CPU of a sync that extends the file.
@@ -149,8 +148,7 @@ func (l *Log) newBatch() *batch {
 // keepBatch bounds the buffers of a batch that is kept for reuse, in bytes.
 const keepBatch = 256 << 10
 
-// memory estimates the bytes that b occupies in memory, which for small records are many more than
-// in the file.
+// memory estimates the bytes of b in memory: for small records, many more than in the file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }

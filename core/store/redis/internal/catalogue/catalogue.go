@@ -1,5 +1,4 @@
-// Package catalogue keeps namespaces, entities and rules in Redis, and tells watchers about
-// changes.
+// Package catalogue keeps namespaces, entities and rules in Redis, and tells watchers of changes.
 package catalogue
 
 import (
@@ -45,8 +44,7 @@ func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// The value of an entity is its revisionPrefix, then JSON without the rules, which have a separate
-// key.
+// An entity's value is its revisionPrefix, then JSON without the rules, which have a separate key.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// removalInterval is how often a gateway looks for removals that another gateway has not
-	// finished, because it crashed.
+	// removalInterval is how often a gateway looks for removals that a crashed one has not
+	// finished.
 	removalInterval = 15 * time.Second
 	// removalLease is how long a gateway may work on a removal. Each page of entities extends it.
 	removalLease = time.Minute

@@ -164,8 +164,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// protocol is RESP2: with RESP3, go-redis looks for push notifications before every reply, and the
-// store needs none.
+// protocol is RESP2: with RESP3, go-redis looks for push notifications before every reply.
 const protocol = 2
 
 // tune overrides the URL: go-redis must not resend commands, and contexts bound every exchange.

@@ -82,7 +82,8 @@ func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) 
 	return err
 }
 
-// In a cluster, MaxRetries alone does not keep go-redis from repeating a command.
+// once is a command that go-redis must not repeat. In a cluster, MaxRetries alone does not prevent
+// it.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
@@ -202,8 +203,7 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// asking is true if the key's slot is moving and c was redirected: then node is the slot's next
-// master.
+// asking is true if the slot is moving and c was redirected: node is then the slot's next master.
 func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.Masters(ctx)

@@ -39,8 +39,7 @@ var refusing = []string{
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
-// Certain adds to err that the command was certainly not done, if err proves it. It must get only
-// errors of commands that were sent once.
+// Certain marks err as CertainlyNotDone if err proves it, for a command that was sent only once.
 func Certain(err error) error {
 	if DidNotRun(err) {
 		return core.CertainlyNotDone(err)
@@ -48,8 +47,7 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether the command may have changed something: after a lost answer, or if a
-// script stopped early.
+// MayHaveRun reports whether the command may have changed something, even if it stopped early.
 func MayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
@@ -71,7 +69,7 @@ func DidNotRun(err error) bool {
 }
 
 // NotReplicated is the error of a call that too few replicas have confirmed. Unless refused is
-// true, its effect is uncertain: it must not be sent again to another partition, or with another
+// true, its effect is uncertain: do not send it again to another partition, or with another
 // Transit.Key.
 type NotReplicated struct {
 	node      string

@@ -59,8 +59,7 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base returns the prefix of all keys of a queue, topic or subscription, including those of its
-// sub-queues: it ignores r.Sub.
+// Base begins all keys of a queue, topic or subscription and its sub-queues: it ignores r.Sub.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)
@@ -174,6 +173,5 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// EntryID returns the id of a message's entry. n is the message's sequence number without the
-// partition.
+// EntryID is the id of the entry with the number n (a sequence number without the partition).
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

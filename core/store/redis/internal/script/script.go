@@ -137,8 +137,7 @@ var (
 
 const stateArgs = 4
 
-// stateScript returns a script that uses lua/state.lua. keys, fixed and repeat do not include those
-// of lua/state.lua.
+// stateScript adds lua/state.lua, whose keys and arguments are not in keys, fixed and repeat.
 func stateScript(name string, keys, fixed, repeat int) *Script {
 	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }

@@ -17,8 +17,7 @@ const (
 	FormatWithSchedules = 5 // entities may be schedules
 )
 
-// CheckFormat records the format of a new store, and checks that this version can read that of an
-// existing one.
+// CheckFormat records a new store's format, and checks that this version reads an existing one's.
 func (s *Server) CheckFormat(ctx context.Context) error {
 	key := s.Names.Registry().Format
 	given, err := s.RDB.Get(ctx, key).Int()

@@ -133,8 +133,7 @@ func (s *Server) KeepPresent(ctx context.Context) {
 	}
 }
 
-// If the last check is older than LookLife, IsKnown checks whether the server still holds this
-// store.
+// IsKnown checks that the server still holds this store, if the last check is older than LookLife.
 func (s *Server) IsKnown() error {
 	last := s.Stamp.Seen.Load()
 	if last == nil || time.Since(*last) < LookLife {

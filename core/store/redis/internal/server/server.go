@@ -1,6 +1,5 @@
-// Package server represents the Redis of the store: its clock, its format, its stamp (the id of the
-// stored data), and the other gateways that use it. It runs scripts, and translates the errors of
-// calls.
+// Package server represents the Redis of the store: its clock, format and stamp (the id of the
+// stored data), and the other gateways that use it. It runs scripts, and translates errors.
 package server
 
 import (

@@ -85,8 +85,7 @@ type inode struct {
 	lengths []int
 }
 
-// SetCapacity limits the total size of all files; 0 means no limit. A write beyond the limit is
-// cut, with ENOSPC.
+// SetCapacity limits the size of all files; 0: no limit. A write beyond it is cut, with ENOSPC.
 func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
