@@ -15,7 +15,7 @@ const (
 	maxLeap = 17
 )
 
-// Gather also returns the errors of the reader, of Await and of Inspect.
+// Gather also returns other errors: those of the reader, of Await and of Inspect.
 var (
 	ErrTooLarge = errors.New("the message is larger than the limit for messages")
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")

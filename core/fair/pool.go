@@ -60,7 +60,7 @@ func Of(id core.Identity) Who {
 // Pool is a limited resource. It is safe for concurrent use.
 type Pool struct {
 	limit    int64
-	places   string // what a unit is, in the plural; "": bytes
+	places   string // what a unit is, in the plural, such as connections; "": bytes
 	name     string
 	shuts    Level         // from this level on, Take may fail
 	released func(n int64) // may be nil

@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Each store imports the other's export into a new entity. An export does not sweep, so migrate
-// does.
+// Each store imports the other's export into a new entity. migrate sweeps: an export does not.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)

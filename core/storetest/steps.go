@@ -312,7 +312,7 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-// most limits bytes to 1, or not: otherwise, engines may differ in the last message that fits.
+// most uses no byte limit, or 1: with others, engines may differ in the last message that fits.
 func (p *player) most(messages int) core.Most {
 	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
 }

@@ -35,7 +35,7 @@ type ArchiveFile struct {
 	Size int64  `json:"size"`
 }
 
-// Archive has a store's files as they were at one time. Calls continue. The caller must Close it.
+// Archive has the store's files as of one time, while calls continue. The caller must Close it.
 type Archive struct {
 	of   *Store
 	head ArchiveHead

@@ -30,7 +30,7 @@ func (p *handle) Clear(ctx context.Context) error {
 	})
 }
 
-// clearWith clears own and its subscriptions, or returns Conflict if these are not all.
+// clearWith clears own and subscriptions. It returns Conflict unless the topic has exactly these.
 func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
 	branches := []core.Ref{own}
 	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}

@@ -72,7 +72,8 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	return x.fill(ctx, r, 0)
 }
 
-// fill gives the temporary keys their final names. If do is 0, it only checks that none exists.
+// fill gives the temporary keys their final names. If do is 0, it only checks that these are
+// unused.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}

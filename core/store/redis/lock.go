@@ -193,8 +193,7 @@ type locked struct {
 	rest       bool // more messages may be available
 }
 
-// claim locks up to limit messages: in a queue with sessions, those of the session with the lock
-// under.
+// claim locks up to limit messages. In a queue with sessions, under is the lock of their session.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 )
 
 type publication struct {
-	stored        // record is nil unless the message is scheduled or, with the id alone, a history needs it
+	stored        // record is nil unless the message is scheduled, or a history needs its id
 	noted  bool   // only its id and key are noted
 	source string // lock of the message in the topic's own queue from which this comes; "": none
 	body   []byte // nil: each copy has its own body
@@ -366,8 +366,7 @@ type publishArgs struct {
 	groups  []any
 }
 
-// publishTarget is a queue that gets copies. The script needs some keys only for expiry or
-// sessions.
+// publishTarget is a queue that gets copies. Copies that expire or have sessions need more keys.
 type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
@@ -441,8 +440,7 @@ func (b *publishArgs) allKeys() []any {
 
 const targetKeys = len(keyspace.TargetSuffixes)
 
-// keysOf returns r's keys for the script: those for every target, then those for expiry and
-// sessions.
+// keysOf returns r's keys: those that every target needs, then those for expiry and sessions.
 func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)

@@ -25,7 +25,7 @@ const (
 	forgetMost     = 5000
 )
 
-// If measuring would cost Redis too much, sizes returns the last measurement plus additions since.
+// If measuring would cost Redis too much, sizes adds what was stored since the last measurement.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []place

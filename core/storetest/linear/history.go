@@ -457,7 +457,7 @@ func (h *history) append(client int, s core.Store, count int, sessions []string)
 	h.note(client, from, a, what)
 }
 
-// settle returns false if it may have failed.
+// settle returns false if the settlement may have failed.
 func (h *history) settle(client int, s core.Store, token core.LockToken, o core.Outcome) bool {
 	from := h.now()
 	a := answerOf(h.p.In(s).Settle(h.Context(), []core.Settlement{{Token: token, Outcome: o}})[0])

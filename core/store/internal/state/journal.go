@@ -62,8 +62,7 @@ type Call interface {
 
 type Position uint64
 
-// Ref identifies a record. Only the journal interprets it; the store compares Refs to find the
-// newest.
+// Ref identifies a record for the journal. The store compares Refs only to find the newest.
 type Ref struct {
 	Position
 	Length uint32

@@ -40,8 +40,7 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages of x or, if x is nil, those without a session. It ends the
-// call.
+// lockMost locks available messages of x or, if x is nil, those in no session. It ends the call.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {

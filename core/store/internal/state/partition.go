@@ -195,7 +195,7 @@ func (t *txn) pause() {
 	t.unlockAndRing()
 }
 
-// lockPartition returns nil if the partition does not exist.
+// lockPartition locks the partition of r, or returns nil if it does not exist.
 func (s *Store) lockPartition(r core.Ref) *partition {
 	p := s.partition(r)
 	if p == nil {

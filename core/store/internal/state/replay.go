@@ -144,7 +144,7 @@ func (r *Replay) isOld(n int64) bool {
 	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
-// entry returns nil if the effect on the message must be skipped.
+// entry returns the message n, or nil if the effect on it must be skipped.
 func (r *Replay) entry(q *queue, n int64) *entry {
 	if r.isOld(n) {
 		return nil

@@ -31,8 +31,7 @@ const (
 
 func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
-// isDuplicate remembers m's id if it is new. If not, it writes to the history, unless spared is
-// true.
+// isDuplicate remembers m's id if it is new. If not, it notes an event, unless spared is true.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	key, since := t.duplicateKey(m)
 	if key == "" {

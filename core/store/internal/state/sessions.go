@@ -372,8 +372,7 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives s a lock with that nonce and end. The locks of the session's messages get the same
-// end.
+// hold gives s a lock with that nonce and end. The locks of the session's messages get this end.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)

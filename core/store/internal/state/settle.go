@@ -129,8 +129,7 @@ func (t *txn) allows(s *core.Settlement) error {
 	return nil
 }
 
-// delay gives e a lock without a holder. If nonce is not 0, a failed delivery counts at the lock's
-// end.
+// delay gives e a lock without a holder. If nonce is not 0, a failed delivery counts when it ends.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted

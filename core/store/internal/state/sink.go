@@ -128,7 +128,7 @@ type effects struct {
 	spare *sync.Pool
 }
 
-// under has the effect that is being added. Reusing it saves allocations.
+// under is reused for each effect that is added, which saves allocations.
 type under struct {
 	effect  Effect
 	message Put

@@ -2,8 +2,7 @@ package state
 
 import "slices"
 
-// timerHeap orders elements by at, then by n. It knows the index of each, so that any can be
-// removed.
+// timerHeap orders elements by at, then by n. It knows their indexes, so that any can be removed.
 type timerHeap[T any] struct {
 	items []timer[T]
 }

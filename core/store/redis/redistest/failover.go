@@ -259,7 +259,7 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster ends a master with its disk, when the replicas have all writes. Repair must follow.
+// LoseMaster kills a master with its data, once the replicas have all writes. Repair must follow.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

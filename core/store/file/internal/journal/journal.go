@@ -37,8 +37,7 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats the frames at from and later, and returns their number. Appended includes their
-// bytes.
+// Replay returns the number of frames that it has repeated. Appended includes their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++

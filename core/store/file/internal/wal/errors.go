@@ -9,7 +9,7 @@ var (
 	ErrClosed   = errors.New("the log is closed")
 	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
 	ErrGone     = errors.New("the segment of the log was already removed")
-	// A segment is in use while it is written, or a kept snapshot needs it.
+	// A segment is in use while it is written or a kept snapshot needs it.
 	ErrInUse = errors.New("a backup or another operation still uses the segment of the log")
 )
 

@@ -184,7 +184,7 @@ func (s *segment) close() {
 	}
 }
 
-// remove waits for the readers of the segment.
+// remove forgets s, and waits until nothing reads it any more.
 func (x *segments) remove(s *segment) {
 	x.mu.Lock()
 	delete(x.byID, s.id)

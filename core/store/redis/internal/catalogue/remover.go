@@ -17,13 +17,12 @@ import (
 )
 
 const (
-	// removalInterval is how often a gateway looks for removals that a crashed one has not
-	// finished.
+	// removalInterval is how often a gateway looks for removals that crashed gateways have left.
 	removalInterval = 15 * time.Second
 	// removalLease is how long a gateway may work on a removal. Each page of entities extends it.
 	removalLease = time.Minute
 	removalPage  = 100
-	// sealLife is how long the key Seal prevents that entities are created in a deleted namespace.
+	// sealLife is how long the key Seal prevents the creation of entities in a deleted namespace.
 	// By then, all calls that began before the deletion have ended.
 	sealLife = time.Hour
 )

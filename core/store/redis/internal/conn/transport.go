@@ -82,8 +82,7 @@ func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) 
 	return err
 }
 
-// once is a command that go-redis must not repeat. In a cluster, MaxRetries alone does not prevent
-// it.
+// once is a command that go-redis must not repeat. In a cluster, MaxRetries does not prevent it.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
@@ -339,7 +338,7 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply avoids go-redis, which loses its place in the stream if an array contains an error.
+// rawReply does not use go-redis, which loses its place in the stream if an array has an error.
 type rawReply struct{ rest []byte }
 
 type refused string

@@ -47,7 +47,7 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether the command may have changed something, even if it stopped early.
+// MayHaveRun reports whether the command may have changed something although it failed.
 func MayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }

@@ -59,7 +59,7 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base begins all keys of a queue, topic or subscription and its sub-queues: it ignores r.Sub.
+// Base is the prefix of all keys of a queue, topic or subscription: it ignores r.Sub.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)
