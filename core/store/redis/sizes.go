@@ -53,7 +53,7 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// of[i] is the index in found of the place that the command asked[i] measures.
+// of[i] is the index in found of what the command asked[i] measures.
 type measuring struct {
 	*Store
 	found []measured
@@ -75,7 +75,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends the commands in asked. of[i] is the index of the place that replies[i] measures.
+// answer sends the commands in asked. of[i] is the index in found of what replies[i] measures.
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil

@@ -310,7 +310,7 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// told returns the history's calls. open is the number of calls whose outcome is still unknown.
+// told returns the operations to check. open is the number of calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {

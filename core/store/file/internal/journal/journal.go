@@ -19,7 +19,7 @@ type Journal struct {
 	resident atomic.Int64
 	appended atomic.Int64
 
-	pins sync.RWMutex // read-locked while deliveries read records; segments are removed only while no delivery reads
+	pins sync.RWMutex // read-locked while deliveries read records; the removal of segments waits for them
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // read-locked while a large body is written
