@@ -81,9 +81,9 @@ type group struct {
 	shares int
 }
 
-// The default limit is Default. If released is not nil, the pool calls it when a share gives back
-// many bytes at once, because the memory of a large message is then garbage. The goroutine that
-// gives them back waits for the call. gauge may be nil.
+// New returns a pool; a limit of 0 or less means Default. If released is not nil, the pool calls it
+// when a share gives back many bytes at once, because the memory of a large message is then
+// garbage. The goroutine that gives them back waits for the call. gauge may be nil.
 func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default

@@ -244,8 +244,8 @@ const (
 	maxScriptedBytes = 16 << 10
 )
 
-// appendPlain uses native commands, so that bodies do not pass through Lua. It sweeps first,
-// because messages that are due must become available before these.
+// appendPlain stores messages with native commands, so that bodies do not pass through Lua. It
+// sweeps first, because messages that are due must become available before the new ones.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {

@@ -95,8 +95,8 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost knows the sizes of messages only after it has read them. Then it unlocks those beyond
-// the limits of r, before another call can lock later messages.
+// lockMost locks available messages. It knows their sizes only after it has read them. Then it
+// unlocks those beyond the limits of r, before another call can lock later messages.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {

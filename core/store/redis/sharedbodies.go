@@ -19,8 +19,8 @@ type missingBody struct {
 	publication int64 // its number in the topic's own queue
 }
 
-// attachBodies leaves out deliveries whose bodies no longer exist: their locks have ended, and
-// other receivers have completed the messages.
+// attachBodies reads missing bodies. It leaves out deliveries whose bodies no longer exist: their
+// locks have ended, and other receivers have completed the messages.
 func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery, missing []missingBody) ([]core.Delivery, error) {
 	if len(missing) == 0 {
 		return ds, nil

@@ -89,9 +89,9 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 	return replies, of
 }
 
-// The memory of a main queue includes its sub-queues, and that of a topic's own queue the queues of
-// its subscriptions. Streams are measured completely, because their first nodes say little about
-// the others. An empty stream counts as 0 bytes.
+// measure asks Redis for the memory of queues: for a main queue with its sub-queues, and for a
+// topic's own queue with the queues of its subscriptions. Streams are measured completely, because
+// their first nodes say little about the others. An empty stream counts as 0 bytes.
 func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)

@@ -113,9 +113,10 @@ func (s *Store) connect() {
 	s.recents.reset(s.server.Cluster == nil)
 }
 
-// The server may have restarted without the latest messages and without any scripts. The scripts
-// for sweeps are loaded now: appendPlain pipelines a sweep and the messages, and a server that did
-// not know the sweep would store the messages without it, and without the receipt.
+// connected prepares a new connection, whose server may have restarted without the latest messages
+// and without any scripts. It loads the scripts for sweeps: appendPlain pipelines a sweep and the
+// messages, and a server that did not know the sweep would store the messages without it, and
+// without the receipt.
 func (s *Store) connected(ctx context.Context, c *redis.Conn) error {
 	s.recents.connected()
 	sources, shas := script.Sweep.Variants()

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The lock order is: the catalogue's mu, then a partition's mu. So a change of subscriptions can
-// update the topic's partitions in the same step.
+// catalogue has the entities. Its mu is locked before a partition's mu, never after it. So a change
+// of subscriptions can update the topic's partitions in the same step.
 type catalogue struct {
 	mu         sync.RWMutex
 	spaces     map[string]*space

@@ -27,8 +27,8 @@ const (
 	sealLife = time.Hour
 )
 
-// Every gateway has a remover. A key of the registry lists the deleted namespaces that still have
-// entities, with the ends of their leases.
+// Every gateway has a remover of deleted namespaces. A key of the registry lists the namespaces
+// that still have entities, with the ends of their leases.
 type remover struct {
 	server *server.Server
 	woken  wake.Signal // set when there may be something to remove

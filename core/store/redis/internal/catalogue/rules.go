@@ -81,8 +81,9 @@ func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r cor
 	return r, err
 }
 
-// The rules may be newer than the version that the caller has read. This is harmless: when a change
-// of rules has been answered, partitions refuse publications for the older version.
+// readRules reads rules, which may be newer than the version that the caller has read. This is
+// harmless: when a change of rules has been answered, partitions refuse publications for the older
+// version.
 func (s *Catalogue) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
 	replies := s.server.Piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {

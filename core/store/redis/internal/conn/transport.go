@@ -24,9 +24,10 @@ const (
 // resends limits how often a command is sent again, to another node or with the whole script.
 const resends = 3
 
-// Each command keeps its own answer. A script call that gets NOSCRIPT is sent again with the whole
-// script, without the other commands, because they have run. If too few replicas confirm the
-// commands, Exchange returns a NotReplicated, and the commands still have their answers.
+// Exchange sends commands together. Each command keeps its own answer. A script call that gets
+// NOSCRIPT is sent again with the whole script, without the other commands, because they have run.
+// If too few replicas confirm the commands, Exchange returns a NotReplicated, and the commands
+// still have their answers.
 func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.Look(); err != nil {
 		return failCommands(cmds, err)

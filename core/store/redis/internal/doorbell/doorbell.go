@@ -232,11 +232,11 @@ func (b *Bells) drop(node *redis.Client) {
 
 const pollBatch = 500
 
-// If a doorbell is armed although there are new messages, the sender crashed before it could
-// publish. Messages in sessions need no such check, because the scripts that store them also
-// publish. Locking dead letters sweeps the main queue. So poll also wakes watchers of dead letters
-// when something is due in the main queue and another gateway has sent to it or locked its
-// messages.
+// poll wakes watchers if their doorbell is not armed, or if it is armed although there are new
+// messages: then the sender crashed before it could publish. Messages in sessions need no such
+// check, because the scripts that store them also publish. Locking dead letters sweeps the main
+// queue. So poll also wakes watchers of dead letters when something is due in the main queue and
+// another gateway has sent to it or locked its messages.
 func (b *Bells) poll(ctx context.Context) {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()

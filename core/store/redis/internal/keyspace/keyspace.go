@@ -9,8 +9,9 @@ import (
 
 const StateKeys = 16 // of lua/state.lua
 
-// The hash tag puts a partition's keys into one slot of a cluster, with those of a topic's
-// subscriptions. A queue and its dead letters share it, so a script can move messages between them.
+// Set has the names of a partition's keys. The hash tag puts them into one slot of a cluster, with
+// those of a topic's subscriptions. A queue and its dead letters share it, so a script can move
+// messages between them.
 type Set struct {
 	Prefix   string
 	Stream   string

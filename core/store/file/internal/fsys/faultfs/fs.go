@@ -250,8 +250,8 @@ func (i *inode) resize(n int) {
 	i.data = grown
 }
 
-// After a failed sync (all is false), a random half of the pages becomes durable. No later sync
-// writes the other half, although it can still be read.
+// settle makes the pages durable or, after a failed sync (all is false), a random half of them. No
+// later sync writes the other half, although it can still be read.
 func (i *inode) settle(all bool) {
 	if all || rand.IntN(2) == 0 {
 		i.synced = append(i.synced[:min(len(i.synced), len(i.data))], make([]byte, max(0, len(i.data)-len(i.synced)))...)
