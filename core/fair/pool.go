@@ -305,7 +305,8 @@ func (s *Share) IsRefused(n int64) bool {
 // Fits reports whether an empty pool would give n to the share. If not, waiting is useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// When memory is full, the pool may call evict, which must close the share's holder and not block.
+// Evictable lets the pool call evict when memory is full. evict must close the holder, and not
+// block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()

@@ -23,7 +23,7 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	return found, err
 }
 
-// The store must have been closed cleanly, because only then does the snapshot have all messages.
+// inspectNamed needs a cleanly closed store, because only then does the snapshot have all messages.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
 	if newest.Damage != "" {

@@ -23,7 +23,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
 }
 
-// With a nil receipt r, a call whose answer is lost is not sent again.
+// If r is nil, transitionUnder does not send a call again whose answer was lost.
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Due messages of the main queue may become dead letters.

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// bodiless is true if the caller must still read the body, which several copies share.
+// delivery decodes an entry. If bodiless is true, the caller must still read the shared body.
 func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) (d core.Delivery, bodiless bool, err error) {
 	m, enqueued, bodiless, err := e.Message(a)
 	if err != nil {

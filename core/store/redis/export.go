@@ -317,7 +317,7 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 	}
 }
 
-// page leaves out entries that are reserved for a transaction.
+// page converts entries, but leaves out those that are reserved for a transaction.
 func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) ([]core.Stored, error) {
 	states, err := x.store.messageStates(ctx, prefix, entries)
 	if err != nil {

@@ -240,7 +240,7 @@ func (sh *shard) inline() int {
 	return maxInline
 }
 
-// reply is lock.lua's answer without its first element, 'ok'.
+// parseLock parses lock.lua's answer; reply is the answer without its first element, 'ok'.
 func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
 	if len(reply) != 7 {
 		return nil, nil, out, server.ErrReply

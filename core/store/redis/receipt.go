@@ -48,7 +48,7 @@ func (s *Store) repeatable(sh *shard) *receipt {
 	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }
 
-// If the answer was lost, the call may still run, so its key is not reused.
+// end makes the key free again, unless the answer was lost: then the call may still run.
 func (r *receipt) end() {
 	if r.key == "" || r.lost != nil {
 		return

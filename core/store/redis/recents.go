@@ -48,7 +48,7 @@ func (r *recents) connected() {
 	r.order, r.bytes = nil, 0
 }
 
-// opened is the value of r.opened before the messages were stored.
+// add keeps records. opened is the value of r.opened before the messages were stored.
 func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

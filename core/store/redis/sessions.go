@@ -324,7 +324,7 @@ func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey
 	return page, core.KeyOfSession(page[len(page)-1]), nil
 }
 
-// Paging may miss a session whose state is set meanwhile.
+// statefulPage lists sessions with state. It may miss one whose state is set between two pages.
 func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {

@@ -68,7 +68,7 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 	}
 }
 
-// If only the journal has the message, txn.complete reads it after the partition is unlocked.
+// delivery leaves out the message if only the journal has it: then txn.complete reads it later.
 func (t *txn) delivery(e *entry) core.Delivery {
 	if j := t.Store.journal; j != nil {
 		t.newest = max(t.newest, e.ref.Position)

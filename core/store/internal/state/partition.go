@@ -177,7 +177,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	return t, done, true
 }
 
-// x has the messages that Store.begin has prepared, or is nil. p is locked.
+// beginAt begins a call. x has the messages that Store.begin has prepared, or is nil. p is locked.
 func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	if x == nil && s.journal != nil {
 		x = s.newEffects()

@@ -63,7 +63,7 @@ func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	return c.buf
 }
 
-// The message shares memory with head. behind and length are as for appendHead.
+// decodeHead returns a message that shares memory with head. behind and length: see appendHead.
 func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error) {
 	c := coder{decodes: true, rest: head}
 	m = new(core.Message)

@@ -44,7 +44,7 @@ func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// An entity's value is its revisionPrefix, then JSON without the rules, which have a separate key.
+// catalogueValue returns e's revisionPrefix and JSON, without the rules, which have a separate key.
 func catalogueValue(e *core.Entity) (string, error) {
 	described := *e
 	described.Rules = nil
@@ -63,7 +63,7 @@ func withoutRevision(value string) ([]byte, error) {
 	return []byte(parts[2]), nil
 }
 
-// accessed is the time of the entity's last use, from a separate key.
+// parseCatalogue decodes an entity. accessed is the time of its last use, from a separate key.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
 	text, err := withoutRevision(value)

@@ -101,7 +101,7 @@ func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, err
 	return node, nil
 }
 
-// If the answer is lost, the command may have run.
+// Do sends one command. If the answer is lost, the command may have run.
 func (s *Client) Do(ctx context.Context, args ...any) (any, error) {
 	return s.Ask(ctx, 0, args...)
 }

@@ -30,7 +30,7 @@ type endpoint struct {
 	fsync    bool // the master and the replicas must also have synced each write to disk
 }
 
-// The forms of URLs are those that redis.Open lists.
+// ParseURL parses a URL in one of the forms that redis.Open lists.
 func ParseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
@@ -201,7 +201,8 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// The client calls opened for each new connection. The second result is nil without a cluster.
+// Connect returns a client that calls opened for each new connection; without a cluster, the second
+// result is nil.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
 	var c redis.UniversalClient

@@ -146,8 +146,9 @@ func (f *Failures) All() []Failure {
 	return all
 }
 
-// After "server busy", SDKs wait for ten seconds. A failure that ends within seconds therefore gets
-// the condition of a time-out, after which SDKs retry immediately.
+// Refusal returns the error for clients. After "server busy", SDKs wait for ten seconds. So a
+// failure that ends within seconds gets the condition of a time-out, after which SDKs retry at
+// once.
 func (f *failure) Refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}
 	if f.passes {

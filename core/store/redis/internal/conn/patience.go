@@ -26,7 +26,8 @@ type patience struct {
 	absences *absences
 }
 
-// In a cluster, absences are recorded by hash tag, because other slots may still be served.
+// absences says since when servers are unavailable: in a cluster by hash tag, because other slots
+// may still be served.
 type absences struct {
 	count atomic.Int64 // len(since)
 	mu    sync.Mutex

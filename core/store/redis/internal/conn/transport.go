@@ -203,7 +203,7 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// asking is true if the slot is moving and c was redirected: node is then the slot's next master.
+// If the slot is moving and c was redirected, asking is true, and node is the slot's next master.
 func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.Masters(ctx)

@@ -54,8 +54,8 @@ func (b *Bells) Init(s *server.Server) {
 
 type watcher struct{ core.Watcher }
 
-// w is woken once when the Bells begin to listen, because they may have missed messages on the
-// channel. endLocks ends locks in the partition that belong to gateways that have ended.
+// Add makes the Bells wake w, also once when they begin to listen, because they may have missed
+// messages. endLocks ends locks in the partition that belong to gateways that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{w}
 	b.mu.Lock()

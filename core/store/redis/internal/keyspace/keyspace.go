@@ -60,7 +60,7 @@ func (p Names) Tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// Base is the prefix of all keys of a queue, topic or subscription: it ignores r.Sub.
+// Base is the prefix of all keys of an entity, including those of its sub-queues: it ignores r.Sub.
 func (p Names) Base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.Tag(r)
@@ -157,7 +157,7 @@ func (p Names) Registry() Registry {
 	return Registry{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s", prefix + "g"}
 }
 
-// The scripts that change entities take the keys in this order.
+// All returns the keys in the order in which the scripts that change entities take them.
 func (k *Catalogue) All() []any {
 	return []any{k.Entities, k.Names, k.Accessed, k.Versions, k.Fences}
 }

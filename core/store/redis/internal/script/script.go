@@ -15,9 +15,9 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// keys is the smallest number of keys of a call. fixed is the number of arguments that are not
-// repeated, and repeat the number of arguments for one repeated item. A test compares these numbers
-// with the header of the file in lua/.
+// Script is a file in lua/. keys is the smallest number of keys of a call, fixed the number of
+// arguments that are not repeated, and repeat the number of arguments for one repeated item. A test
+// compares these numbers with the header of the file.
 type Script struct {
 	Name        string
 	text        func() (source, sha string) // assembles the text at its first use
