@@ -155,7 +155,7 @@ func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	return h, ok
 }
 
-// Position is the id of a segment, and an offset in it. It increases. 0 is before the first frame.
+// Position is a segment's id and an offset in it. Positions increase. 0 is before the first frame.
 type Position uint64
 
 func At(segment, offset uint32) Position { return Position(segment)<<32 | Position(offset) }
