@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities always returns n entities if there are as many, because clients take a short page for
+// Entities returns n entities whenever there are that many, because clients take a short page for
 // the last one.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
@@ -23,8 +23,8 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Destinations yields the destinations of forwarding that after sets and before does not, by the
-// name of the setting. A client that sets a destination needs the right Send on it.
+// Destinations yields the destinations of forwarding that are new in after, compared with before,
+// by the name of the setting. A client that sets a destination needs the right Send on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

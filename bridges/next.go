@@ -33,7 +33,7 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 		d, came = left(rx, arrived)
 	case <-Ending(ctx):
 		d, came, _ = Last(ctx, rx, arrived)
-	case <-timer.C: // even if the wait was zero, the broker looks for a message before it has drained
+	case <-timer.C: // even if the wait was zero, Last makes the broker look for a message
 		d, came, drained = Last(ctx, rx, arrived)
 	}
 	if came {

@@ -72,7 +72,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// only calls do if the request's method is one of methods, and otherwise refuses the request.
+// The function named only refuses a request whose method is not one of methods, or else calls do.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -80,7 +80,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized is like only, but the request must also prove an identity before do is called.
+// authorized does the same as m.only, but calls do only if the request also proves an identity.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {
@@ -181,7 +181,7 @@ func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
-// If the parameter is missing or 0, pageNumber returns otherwise.
+// pageNumber returns the parameter name of query or, if that is missing or 0, otherwise.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

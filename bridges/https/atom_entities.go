@@ -355,7 +355,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			if p.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)
 			}
-			p.id = append(slices.Clone(p.id), grant) // in addition to the request's own grants, which may have the same policy and scope
+			p.id = append(slices.Clone(p.id), grant) // appended, because With would replace a grant for the same policy and scope
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", setting, to, header)

@@ -46,7 +46,7 @@ func readPairs(list *node) (core.Properties, error) {
 	return encodeProperties(pairs)
 }
 
-// readTyped reads a value by its i:type. form says, for an invalid value, what is expected.
+// readTyped reads a value by its attribute i:type. form says what an invalid value should be.
 func readTyped(n *node) (v any, form string) {
 	if n.null {
 		return nil, ""

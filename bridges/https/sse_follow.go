@@ -14,7 +14,7 @@ import (
 
 const (
 	followPage = 100
-	// soonFollow is the first pause of follow between looks. It doubles up to lateFollow.
+	// soonFollow is follow's first pause between looks for messages; it doubles up to lateFollow.
 	soonFollow = 125 * time.Millisecond
 	lateFollow = 2 * time.Second
 )
@@ -25,7 +25,7 @@ type follower struct {
 	out     *events
 	entity  string
 	next    position
-	flowing []bool // by partition: the last look found something
+	flowing []bool // by partition: whether the last look found messages
 	binary  bool
 	first   []core.Delivery
 }

@@ -30,7 +30,7 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows also accepts pages of the gateway's own host, and clients that send no origin.
+// Allows accepts the listed origins, the gateway's own host, and clients that send no origin.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -1,5 +1,5 @@
-// Package refusals logs the errors that clients get under their tracking ids, with a limit of
-// lines.
+// Package refusals logs the errors that clients get, with their tracking ids, and limits the number
+// of log lines.
 package refusals
 
 import (
@@ -20,7 +20,7 @@ const (
 	ofKnown     = 50
 	ofStrangers = 2
 	ofOne       = 5
-	burst       = 20 // in seconds: how long unused lines accumulate
+	burst       = 20 // seconds for which unused log lines accumulate
 )
 
 // The largest numbers of characters of a peer's text that are logged.

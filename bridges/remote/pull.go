@@ -19,8 +19,8 @@ import (
 
 const (
 	pullBatch = 200
-	// keyLife is how long the key of a stored message is kept. A remote that does not learn that a
-	// message is stored delivers it again after the lock time, which is shorter.
+	// keyLife is how long the store knows the key of a stored message. If the remote does not learn
+	// that the message is stored, it delivers it again after the lock time, which is shorter.
 	keyLife = 10 * time.Minute
 	// firstRetry and lastRetry bound the pause before storing messages, or attaching a link, again.
 	firstRetry = 100 * time.Millisecond

@@ -259,7 +259,7 @@ func (s *sending) singly(p parcel) error {
 		taken = taken && s.answers[i] == nil
 	}
 	if taken {
-		s.t.alone.Store(true) // the remote refused the batch, but none of its messages
+		s.t.alone.Store(true) // the remote refused the batch, but accepted each message alone
 	}
 	return nil
 }

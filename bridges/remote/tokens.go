@@ -150,7 +150,7 @@ func (t *tokens) renew(ctx context.Context, l *connection) error {
 	return nil
 }
 
-// encodedOf returns a message that came through a splice, as its sender encoded it.
+// encodedOf returns a message that the Splice has passed on undecoded, in its sender's encoding.
 func encodedOf(m *goamqp.Message) []byte {
 	if len(m.Data) == 1 {
 		return m.Data[0]

@@ -142,7 +142,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	limit := int64(core.MaxMessageSizeKB << 10)
-	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // only a proven sender may learn the reason
+	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // closed is returned only after the proof: nobody else may learn it
 	if closed == nil {
 		defer tx.Close()
 		if n := tx.MaxMessageSize(); n > 0 {

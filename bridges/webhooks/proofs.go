@@ -79,7 +79,7 @@ func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }
 
-// entry makes the client the most recently used. p.mu is held.
+// entry returns the count of a client, and makes it the most recently used. p.mu is held.
 func (p *proofs) entry(of prover) *proofCount {
 	if p.of == nil {
 		p.of = map[prover]*list.Element{}

@@ -210,7 +210,7 @@ func (c *conn) panicked(err error) {
 	c.close(closeInternal, refusals.Text(core.Internal))
 }
 
-// call carries out a request outside the owner. work returns a writer of the answer's members.
+// call runs work outside the owner's jobs; work returns a function that writes the answer.
 func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {

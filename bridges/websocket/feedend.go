@@ -54,8 +54,8 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends. If a request for the feed is in flight, next
-// calls drop again later, because a session must outlast the requests for it.
+// drop ends the feed because the connection ends. If a request for the feed is in flight, the
+// function next calls drop again later, because a session must outlast the requests for it.
 func (f *feed) drop() {
 	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
 		return
@@ -116,8 +116,8 @@ func (f *feed) stop(after func()) {
 	}
 }
 
-// giveBack unlocks the pending deliveries, except the first keep. Those of a session are unlocked
-// with it, unless another receiver may take it over. Received and deleted messages are lost.
+// giveBack unlocks the pending deliveries after the first keep. Those under an Exclusive session
+// lock are unlocked when that lock ends. Messages in receive-and-delete mode are lost.
 func (f *feed) giveBack(keep int) {
 	if keep >= len(f.pending) {
 		return

@@ -13,8 +13,8 @@ import (
 
 const (
 	// maxAsked bounds the messages of a feed that are requested from the broker or not written yet,
-	// whatever credit the client gives. So their locks do not end here, and a client that does not
-	// read costs little memory. fair.Pending bounds their bytes.
+	// whatever credit the client gives. So their locks do not end while they wait here, and a
+	// client that does not read costs little memory. fair.Pending bounds their bytes.
 	maxAsked    = 1000
 	frameTarget = 128 << 10
 )

@@ -28,7 +28,7 @@ type intake struct {
 	arrived []*request
 	pending bool // the reader waits until all requests in arrived have begun
 	resumed chan struct{}
-	rests   bool // a large request was refused: see link.Owner.Rest
+	rests   bool // the connection must pause, because a large request was refused: see link.Owner.Rest
 }
 
 // readBuffers hold frames while they are read and decoded. Idle connections have none.

@@ -37,7 +37,7 @@ const (
 	// client has read something: an incomplete write does not tell when the client last read.
 	writeGlances = 6
 	keptBuffer   = 256 << 10
-	// lastWords is how long a client that did not read has to read why the connection closes.
+	// lastWords is the time for a client that did not read to read why the connection closes.
 	lastWords = 5 * time.Second
 
 	frameHeads   = 16 << 10 // about the size of a delivery without its body and properties
@@ -238,7 +238,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 }
 
 func (c *conn) control(opcode byte, payload string) {
-	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // a client with so much unread output gets no pong
+	if !c.said && !c.broken && c.lost == nil && len(c.out) <= maxWaiting { // a client with more than maxWaiting bytes of unread output gets no pong
 		c.out = appendControl(c.out, opcode, payload)
 	}
 }

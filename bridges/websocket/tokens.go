@@ -13,7 +13,7 @@ import (
 type client struct {
 	since    time.Time
 	product  string
-	hosts    []string // names by which it called the gateway; never changed
+	hosts    []string // names by which the client called the gateway; never changed
 	identity core.Identity
 	leave    func() // ends the connection's count in its namespace; nil if it is not counted
 	proving  bool   // a token is being checked, so nothing is read

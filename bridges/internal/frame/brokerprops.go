@@ -72,7 +72,7 @@ func readScheduled(m *core.Message, r codec.Reader) (err error) {
 	return err
 }
 
-// ReadSeconds returns whole milliseconds, at least one unless the number of seconds is 0.
+// ReadSeconds reads a number of seconds, as whole milliseconds. Any number but 0 is at least 1 ms.
 func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {

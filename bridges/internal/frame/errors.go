@@ -40,7 +40,7 @@ func In(name string, err error) error {
 	return &Error{Code: e.Code, Path: name, Text: e.Text}
 }
 
-// At is In for element i of a list.
+// At puts the index i of a list's element before the path of an Error, as In puts a name.
 func At(i int, err error) error {
 	if err == nil {
 		return nil

@@ -96,7 +96,7 @@ func readTextBody(m *core.Message, r codec.Reader) error {
 	return nil
 }
 
-// kept makes a part of a frame permanent: a large one keeps the frame's memory, others are copied.
+// kept returns part in memory that stays valid: the frame's if part is large, otherwise a copy.
 func kept(part []byte) []byte {
 	if len(part) >= Large {
 		return part[:len(part):len(part)]

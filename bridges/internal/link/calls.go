@@ -36,8 +36,8 @@ type waitingCall struct {
 	work   Work
 }
 
-// NewCalls returns a Calls whose goroutines belong to tasks. Calls of Begin beyond freeCalls
-// reserve memory from memory. If a call panics, failed runs as a job of o.
+// NewCalls returns a Calls whose goroutines belong to tasks. Beyond freeCalls at a time, each call
+// of Begin takes memory from memory. If a call panics, failed runs as a job of o.
 func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
 }
@@ -72,7 +72,7 @@ func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (ca
 	return cancel
 }
 
-// A job of the owner then runs done and the function from work.
+// A job of the owner then runs done and the function that work has returned.
 func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work, done func()) {
 	Go(c.tasks, func() {
 		then, err := attempt(func() func() {

@@ -41,7 +41,7 @@ func (o *Owner) Do(f func()) {
 	}
 }
 
-// Begin is Do for a goroutine that has just started, such as a timer's.
+// Begin is like Do, but grows the stack, for a goroutine that has just started (a timer's).
 func (o *Owner) Begin(f func()) {
 	if o.add(f) {
 		growStack(0)
@@ -144,8 +144,8 @@ func attempt(work func() (then func())) (then func(), err error) {
 	return work(), nil
 }
 
-// End releases with letGo what a closed connection uses, waits for the connection's calls, and then
-// releases what these have opened meanwhile.
+// End calls letGo, which releases what a closed connection uses, and waits for the connection's
+// calls. It repeats both until no call has left a job.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
 		if r := recover(); r != nil { // a job that has panicked before may have left an inconsistent state

@@ -20,7 +20,7 @@ type Timer struct {
 	armed time.Time // when the timer fires; zero for never
 }
 
-// When the Timer, at first unarmed, fires, o calls its function after (see New).
+// NewTimer returns a Timer that is not armed. When it fires, o calls its function after (see New).
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
