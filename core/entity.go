@@ -295,11 +295,11 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	return p
 }
 
-// MaxSubscriptionName limits a subscription's name, without the name of its topic, in characters.
+// MaxSubscriptionName limits a subscription's name without its topic's, in characters.
 const MaxSubscriptionName = 50
 
-// ValidateSubscriptionName checks a subscription's name, without the name of its topic: up to 50
-// letters, digits, '.', '-' and '_', but not dots alone (see ValidateName).
+// ValidateSubscriptionName checks a subscription's name without its topic's: up to 50 letters,
+// digits, '.', '-' and '_', but not dots alone (see ValidateName).
 func ValidateSubscriptionName(name string) error { return validateOwnName("subscription", name) }
 
 func validateOwnName(kind, name string) error {
@@ -322,8 +322,8 @@ func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription splits a SubscriptionPath, whose segment Subscriptions may be in upper or lower
-// case. ok is false for other paths.
+// SplitSubscription splits a SubscriptionPath, with Subscriptions in any case. ok is false for
+// other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

@@ -72,7 +72,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
 
-// The function named only refuses a request whose method is not one of methods, or else calls do.
+// m.only calls do if the request's method is one of methods, and otherwise refuses the request.
 func (m *management) only(methods string, do func() error) error {
 	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
 		return methodNotAllowed(m.r, methods)
@@ -181,7 +181,7 @@ func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
-// pageNumber returns the parameter name of query or, if that is missing or 0, otherwise.
+// pageNumber returns the parameter of query with that name; missing or 0, the value otherwise.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

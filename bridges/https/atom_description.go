@@ -165,7 +165,7 @@ func readAccessRules(list *node, q *core.Settings) error {
 	return nil
 }
 
-// suggestion names the settings that are most similar to name, if any.
+// suggestion names the settings that are most similar to name or, if none is similar, all settings.
 func suggestion(name string, kind core.Kind) string {
 	var names []string
 	for _, s := range core.AllSettings {

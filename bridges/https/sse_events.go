@@ -104,8 +104,8 @@ func (s *events) charge() {
 	s.charged = held
 }
 
-// message adds the event of a message, and drops the message. Line ends in the JSON become spaces:
-// JSON allows both between its tokens.
+// message adds the event of a message, which then no longer counts as waiting. Line ends in the
+// JSON become spaces: JSON allows both between its tokens.
 func (s *events) message(position string, d *core.Delivery, write func(codec.Writer)) {
 	size := d.Size()
 	if size >= largeMessage {

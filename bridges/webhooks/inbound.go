@@ -177,8 +177,8 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 	return true, nil
 }
 
-// hidden returns Busy instead of err if only an operator can remove the cause. Senders are told
-// about temporary faults, and about those that they can repair.
+// hidden returns err if the sender can repair the cause, or if it is Internal. Any other error
+// becomes Busy: the sender must try again, perhaps until an operator has removed the cause.
 func hidden(err error) error {
 	switch core.CodeOf(err) {
 	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:

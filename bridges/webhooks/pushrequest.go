@@ -18,7 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// reason is "" if the message was accepted; wait is the pause that the receiver asks for.
+// post sends d. reason is "" if d was accepted; wait is the pause that the receiver asks for.
 func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(p.requests, p.Timeout)
 	defer cancel()

@@ -27,7 +27,7 @@ var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Stand
 
 const LeastSecret = 16
 
-// An error says what is wrong with the secret, but does not contain it.
+// Key decodes a secret. An error says what is wrong with the secret, but does not contain it.
 func (s Scheme) Key(secret string) ([]byte, error) {
 	if len(secret) < LeastSecret {
 		return nil, fmt.Errorf("the secret has %d characters: use at least %d, for example from: openssl rand -base64 32", len(secret), LeastSecret)

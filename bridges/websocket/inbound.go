@@ -222,7 +222,7 @@ func (h hearing) Read(p []byte) (int, error) {
 }
 
 // frameLimit returns the largest size of a frame that begins with start: messagesOfFrame times the
-// largest message of the entity that start names, within limits.
+// largest message of the entity in start, at least minFrame and at most Options.MaxFrame.
 func (c *conn) frameLimit(start []byte) (int64, error) {
 	var address core.Address
 	var feed int64

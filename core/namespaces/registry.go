@@ -120,7 +120,7 @@ func (d *Directory) read(ctx context.Context, name string) error {
 		d.remove(before)
 	default:
 		d.mu.Lock()
-		d.losses++ // a goroutine that read the namespace before its deletion may apply it later: see rereadAfterLoss
+		d.losses++ // a goroutine that read the namespace before its deletion may apply it later
 		d.mu.Unlock()
 	}
 	return nil
@@ -207,7 +207,7 @@ func (d *Directory) apply(n core.Namespace) *member {
 	return d.enter(newMember(d, n))
 }
 
-// sharedRead limits reads of the registry for unknown credentials: clients share each read.
+// sharedRead lets clients with unknown credentials share, and so limits, reads of the registry.
 type sharedRead struct {
 	mu      sync.Mutex
 	next    chan struct{} // closed when the next read has ended; nil: none is planned
@@ -253,7 +253,7 @@ func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	return d.version != version
 }
 
-// readOnce waits for minReadInterval since the last read, then reads the registry.
+// readOnce reads the registry when it may. Clients that come later wait for the next read.
 func (d *Directory) readOnce() {
 	s := &d.shared
 	s.mu.Lock()

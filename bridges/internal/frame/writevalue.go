@@ -80,7 +80,7 @@ func isPlain(v any, pack bool) bool {
 	return value.KindOfValue(v) == value.KindInvalid
 }
 
-// isPlainMap reports whether the keys are distinct texts, and do not look like a tag.
+// isPlainMap reports whether all keys are texts, and m does not look like a tag: {"$name": value}.
 func isPlainMap(m value.Map) bool {
 	for _, e := range m {
 		key, ok := e.Key.(string)
@@ -150,7 +150,7 @@ func writeBare(w codec.Writer, v any) {
 	}
 }
 
-// If JSON cannot express the number, writeFloat writes a name.
+// writeFloat calls finite or, if JSON cannot express the number, writes its name, such as NaN.
 func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	switch {
 	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):

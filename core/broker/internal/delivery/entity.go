@@ -197,7 +197,7 @@ func (e *Entity) InUse() bool {
 	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
 }
 
-// HasReceivers also returns true if no receiver is open, but a call waits for a session.
+// HasReceivers also returns true while a call waits for a session.
 func (e *Entity) HasReceivers() bool {
 	dispatchers, hub := e.open()
 	return hub != nil && hub.busy() ||
