@@ -154,7 +154,7 @@ func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
 // Most limits the messages that a call locks.
 type Most struct {
 	Messages int
-	// Bytes limits the sum of Message.Size, but one message of any size is locked. 0: no limit.
+	// Bytes limits the sum of Message.Size, but one message is always locked. 0 means no limit.
 	Bytes int64
 }
 
@@ -173,10 +173,10 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 }
 
 // Operations are the operations on a partition. Each first sweeps, as far as that can change its
-// result: it ends expired locks in the order of their ends, activates scheduled messages in the
-// order of their times, and removes expired messages in the order of their expiry; at the same
-// instant, in the order of numbers. An operation on dead letters first sweeps their main queue,
-// with the same Policy but without Sessions.
+// result: expired locks in the order of their ends, then schedules in the order of their times,
+// then expired messages in the order of their expiry; at the same instant, in the order of numbers.
+// An operation on dead letters first sweeps their main queue, with the same Policy but without
+// Sessions.
 // For a deleted entity, Append and Publish return NotFound, Settle and Renew LockLost, Cancel and
 // Lock of deferred messages MessageNotFound, and the other operations find nothing. With
 // Policy.Sessions, SessionLockLost takes the place of LockLost.
@@ -185,7 +185,7 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 // their locks end without a failed delivery.
 // Dead letters of a sub-queue go to its DeadLetters(). They do not expire, their delivery counts do
 // not rise, and Settle refuses DeadLetterOutcome for them with NotAllowed. In the transfer queue
-// messages do not expire either, but their delivery counts rise.
+// messages do not expire either, but counts rise.
 type Operations interface {
 	Sessions
 	Publishing
@@ -254,7 +254,7 @@ type Operations interface {
 	Forget(ctx context.Context, keys []string) error
 	// Take takes up to n operations of a rate that all callers on the partition share. If it grants
 	// fewer, again is when one more is allowed. It does not sweep. A store that loses the rate's
-	// record, with its process or its master, allows a new burst. A call applies its own r.
+	// record, with its process or its master, allows a new burst. Each call uses its own r.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
 	// Watch notifies w of messages that become available in the queue, until stop is called.
 	// Engines call this notification the doorbell.

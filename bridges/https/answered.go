@@ -75,7 +75,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) end() { a.note(http.StatusOK) }
 
-// Content types of bodies whose message has none, or whose body is converted.
+// Content types of messages that declare none, or whose body is converted.
 const (
 	typeBytes = "application/octet-stream"
 	typeText  = "text/plain; charset=utf-8"

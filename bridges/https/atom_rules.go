@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// listRules reads one rule more than requested, to know whether there is a next page.
 func (m *management) listRules() error {
 	p, err := parsePage(m.r, m.at, "Rules")
 	if err != nil {

@@ -32,7 +32,7 @@ type events struct {
 	memory   *fair.Waiter
 	waiting  int
 	charged  int // bytes of waiting messages and of buffer that are charged to memory
-	size     int // of the last message; 1 before the first one
+	size     int // bytes of the last message; 1 before the first one
 }
 
 const (

@@ -98,7 +98,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		case err != nil:
 			r.lost(err, awayText)
 		default:
-			if r.serve(ctx, l); !l.splice.Refused() { // else the pause grows, because the remote may send the refused frame again
+			if r.serve(ctx, l); !l.splice.Refused() { // if the splice has refused a frame, the pause grows, because the remote may send the frame again
 				pause = firstPause
 			}
 		}
@@ -199,7 +199,7 @@ type Options struct {
 	idle, patience, renewal time.Duration // replace idleTimeout, storePatience and renewalPause in tests
 }
 
-// Pull is an entity of the remote to pull messages from, and the entity here that stores them.
+// Pull is an entity of the remote to pull messages from, and the local entity that stores them.
 type Pull struct {
 	From string `config:"from"`
 	Into string `config:"into"`

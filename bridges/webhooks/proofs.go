@@ -34,7 +34,7 @@ type prover struct {
 
 type proofCount struct {
 	prover
-	failed float64 // wrong proofs, as counted at the time at; the count decreases with time
+	failed float64 // wrong proofs, as counted at the time in the field at; the count decreases with time
 	at     time.Time
 	proven time.Time
 }

@@ -256,7 +256,7 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 			pause = w.settings.LockDuration / 2
 			switch err := renew(ctx); core.CodeOf(err) {
 			case core.LockLost, core.SessionLockLost, core.NotFound:
-				return // settling will fail, and the message be delivered again
+				return // settling will fail, and the message will be delivered again
 			default:
 				if err != nil { // the store may be unavailable for a short time
 					pause = w.settings.LockDuration / 10

@@ -87,7 +87,7 @@ type operation struct {
 	need   memberSet
 	may    memberSet
 	either memberSet
-	check  func(q *request) error // checks what the sets cannot express; may be nil
+	check  func(q *request) error // checks what need, may and either cannot express; may be nil
 	run    func(c *conn, q *request)
 }
 

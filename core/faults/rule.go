@@ -101,7 +101,7 @@ type Rule struct {
 	Code core.Code `json:"code,omitempty" config:"code"`
 	// Condition is an AMQP condition to send instead of the Code's, such as amqp:link:stolen.
 	Condition string `json:"condition,omitempty" config:"condition"`
-	// After, with Fail, Drop and Detach, lets the operation take effect, and loses only its answer.
+	// After, with Fail, Drop and Detach, loses the answer after the operation was carried out.
 	After bool          `json:"after,omitempty" config:"after"`
 	Delay time.Duration `json:"delay,omitempty" config:"delay"`
 	Rate  float64       `json:"rate,omitempty" config:"rate"` // operations per second that a Throttle allows at each gateway

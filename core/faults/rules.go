@@ -48,7 +48,7 @@ type active struct {
 
 	mu           sync.Mutex
 	matched, met int
-	allowed      float64 // operations that a Throttle still allowed at the time in counted
+	allowed      float64 // operations that a Throttle still allowed at the time counted
 	counted      time.Time
 }
 
@@ -133,6 +133,7 @@ func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) err
 	})
 }
 
+// idle reports whether there are no rules, so that operations need not be looked at.
 func (r *Rules) idle() bool {
 	k := r.known.Load()
 	return len(k.rules) == 0 && k.text == r.book.Faults()

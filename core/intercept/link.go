@@ -58,8 +58,8 @@ func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []erro
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 
-// Refund gives credit back to a receiver: n messages that the bridge did not get, and bytes that
-// were charged in excess. During a Drain, the messages count as unused credit instead.
+// Refund gives credit back to a receiver: for n messages that the bridge did not get, and for bytes
+// that were counted too much. During a Drain, the messages count as unused credit instead.
 func (l *Link) Refund(n, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

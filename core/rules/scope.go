@@ -84,7 +84,7 @@ type scope struct {
 	facts   Facts
 	slots   []datum // by slot: the value of the user property
 	filled  []int
-	places  []int  // for each slot of the rule's names, the slot in this scope; nil: the slots are the same
+	places  []int  // by slot of the rule's names: the slot in this scope; nil: the same slot
 	draft   *draft // set while an action runs: it then has the user properties
 	fault   *fault
 	work    int

@@ -47,10 +47,10 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// unset is the function get of a property that no message has while it is published.
+// unset is the get of a property that no message has while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
-// ignored is the function set of a property that an action may set without effect.
+// ignored is the set of a property that an action may set without effect.
 func ignored(*core.Message, datum) error { return nil }
 
 var systems = func() map[string]*system {

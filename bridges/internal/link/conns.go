@@ -17,7 +17,7 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Evacuate begins to close the connection. Conns calls Describe and Evacuate in jobs of the
+	// Conns calls Describe, and Evacuate, which begins to close the connection, in jobs of the
 	// owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)

@@ -9,7 +9,7 @@ import (
 // soon: waking up for one timer costs more than its work.
 const beat = time.Second
 
-// Leeway is how much earlier than armed a Timer may fire.
+// Leeway is how long before the time given to Arm a Timer may fire.
 const Leeway = beat
 
 var beginning = time.Now()

@@ -88,7 +88,7 @@ func (v *View) Root() string {
 	return v.ID
 }
 
-// Receivable refuses a receiver on a topic, on a queue that forwards, and on one with sessions.
+// Receivable refuses a receiver on a queue whose messages are only for forwarders.
 func (v *View) Receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:

@@ -24,7 +24,7 @@ type Evaluator struct {
 	Log       *slog.Logger
 }
 
-// askPlugins makes calls for all ms. If one is not answered, err says whether to refuse or park ms.
+// If a router does not answer, the error says whether messages are refused or parked.
 func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
 	q := &pluginAnswers{f: ev.Plugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
 	if len(calls) == 0 || len(ms) == 0 {
