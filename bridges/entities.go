@@ -23,8 +23,8 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Destinations yields the destinations of forwarding that are new in after, compared with before,
-// by the name of the setting. A client that sets a destination needs the right Send on it.
+// Destinations yields, by setting, the destinations of forwarding that after has and before lacks.
+// A client that sets a destination needs the right Send on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

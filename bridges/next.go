@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// drainTimeout bounds how long Next, after its wait, waits for the end of its Drain.
+// drainTimeout bounds how long Next, when its wait is over, waits for the end of its Drain.
 const drainTimeout = 5 * time.Second
 
 // Next waits for one message of an entity. came reports whether one arrived. Whatever ends the

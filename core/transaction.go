@@ -69,7 +69,7 @@ type Reserved struct {
 	Message *Message
 }
 
-// Effect is what a message causes besides being stored. A duplicate, or a known key, has none.
+// Effect is what a message causes besides being stored. A duplicate or known key has no effect.
 type Effect struct {
 	Of int // index among the Messages or Publications
 	// Instead means that the message is not stored. Its number is 0, but its id and key are
@@ -103,7 +103,7 @@ type Transactions interface {
 // locks may expire. Calls must not overlap.
 // All settlements, scheduled messages, cancellations and session states must belong to one
 // partition of one entity. Messages to other entities go through the transfer queue of that
-// partition, in the same atomic step. Without any of these operations, the partition is that of the
+// partition, in the same atomic step. Without any of these operations, the partition is one of the
 // first entity that gets a message. All messages to one entity must have keys of the same
 // partition.
 type Transaction interface {

@@ -181,7 +181,7 @@ func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
-// pageNumber returns the parameter of query with that name; missing or 0, the value otherwise.
+// pageNumber returns the parameter name of query, or the argument otherwise if it is missing or 0.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

@@ -105,7 +105,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// Lines that a bucket has not used accumulate for a burst.
+// bucket limits log lines. Lines that it has not used accumulate for a burst.
 type bucket struct {
 	rate float64
 

@@ -212,7 +212,7 @@ func (r *Receiver) Complete(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, r.link.AcceptMessage, "completed", nil)
 }
 
-// Abandon unlocks messages and counts the delivery as failed, with errors as from Complete.
+// Abandon unlocks messages and counts the delivery as failed. It returns errors as Complete does.
 func (r *Receiver) Abandon(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, func(ctx context.Context, m *goamqp.Message) error { return r.link.ModifyMessage(ctx, m, nil) }, "abandoned", nil)
 }

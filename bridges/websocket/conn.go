@@ -121,8 +121,8 @@ func (c *conn) readAll() {
 	c.read()
 }
 
-// pass carries out everything that is possible, after the owner's queued jobs. It repeats itself
-// when the socket has taken all output, because more may then be possible.
+// pass begins requests, sends, deliveries and writes as far as possible, after the queued jobs. It
+// repeats this when the socket has taken all output, because more may then be possible.
 func (c *conn) pass() {
 	for c.step(time.Now()) {
 	}

@@ -15,7 +15,7 @@ type client struct {
 	product  string
 	hosts    []string // names by which the client called the gateway; never changed
 	identity core.Identity
-	leave    func() // ends the connection's count in its namespace; nil if it is not counted
+	leave    func() // stops counting the connection in its namespace; nil if it is not counted
 	proving  bool   // a token is being checked, so nothing is read
 	refused  int
 	expires  time.Time // when to check identity again; zero for never

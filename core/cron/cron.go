@@ -79,7 +79,7 @@ func (t *Ticks) Next(after time.Time) time.Time {
 	}
 }
 
-// nextElapsed is Next for an expression for every hour, in which ticks follow the elapsed time.
+// nextElapsed is Next for an expression for every hour, from one change of the clock to the next.
 func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	for from := shownAt(at); ; from = shownAt(at).Add(-time.Second) {
 		shown := t.spec.Next(from)

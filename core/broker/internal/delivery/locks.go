@@ -76,9 +76,8 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 	return gone, nil
 }
 
-// Purge removes up to limit messages of p that were enqueued earlier than before; under, if not
-// nil, is the lock of their session. Newer messages stay locked until it ends, so that it does not
-// find them again.
+// Purge removes up to limit messages older than before: of p or, if under is not nil, of the
+// session with that lock. Younger ones stay locked meanwhile, so that it does not find them twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

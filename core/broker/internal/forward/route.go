@@ -14,7 +14,7 @@ type route struct {
 	key     string
 	name    string
 	to      string // the destination in the source's settings; "": each message has its own
-	waits   bool   // whether messages wait for a destination that is disabled or full
+	waits   bool   // for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved
 	blocked func(to destination) bool
