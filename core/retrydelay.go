@@ -20,7 +20,7 @@ const MaxBackoff = 24 * time.Hour
 // Backoff is the delay after a failed delivery. The zero value means no delay.
 type Backoff struct {
 	First  time.Duration
-	Factor float64       // multiplies the delay after each further failure; values up to 1 have no effect
+	Factor float64       // for each further failure; up to 1 has no effect
 	Max    time.Duration // 0: MaxBackoff
 }
 
@@ -36,7 +36,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the delay, in whole milliseconds, after failure number failures+1 of a message.
+// After returns the delay, in whole milliseconds, after one more failure than failures.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

@@ -187,7 +187,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later returns at or, if it has passed while a goroutine is still at work, one second after now.
+// later returns the time at or, if at has passed because a goroutine still works, now + 1 s.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at

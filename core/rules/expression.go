@@ -166,7 +166,7 @@ func (o operand) continuation() string {
 	return "a comparison"
 }
 
-// predicate returns the operand as a condition, or an error if its value can never be boolean.
+// predicate accepts a value that may be boolean as a condition.
 func (o operand) predicate() (predicate, error) {
 	if o.condition != nil {
 		return o.condition, nil
