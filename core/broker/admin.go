@@ -98,8 +98,8 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules sets the times of authorization rules. A rule with the name of one in before keeps its
-// times. The times in rules are ignored, because clients send back what they have read.
+// datedRules sets the times of authorization rules. A rule whose name is in before keeps its times.
+// The times in rules are ignored, because clients send back what they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {

@@ -35,8 +35,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It continues in the next partitions after that of from. limit and
-// delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It begins in the partition of the number from, and continues in the
+// next ones. limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -258,7 +258,7 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
 		at := v.Queues[sub][p.Partition]
-		// The lock must end before the store forgets the move's key, even if the gateway ends.
+		// If the gateway crashes, the lock must end before the store forgets the key of the move.
 		at.LockDuration = min(at.LockDuration, moveLock)
 		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})

@@ -58,7 +58,7 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// due is when others may become old: now, if an old one is locked or the store does not answer.
+// due is when further dead letters become old: now, if one is locked or the store is silent.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

@@ -36,7 +36,7 @@ type entry struct {
 	used        atomic.Int64 // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
 	recorded    atomic.Int64
 	nextKeyless atomic.Uint32 // the next partition, round robin, for messages without a key
-	// By partition: messages without a key avoid it until unavailableUntil, in Unix nanoseconds.
+	// unavailableUntil[i] is until when, in Unix ns, messages without a key avoid partition i.
 	unavailableUntil []atomic.Int64
 	topic            *topics.Cache // nil unless the entity is a topic
 	filters          filterCounts
@@ -115,7 +115,7 @@ func (e *entry) Use() {
 	}
 }
 
-// update ignores an older revision. It closes what the entity's status no longer allows.
+// update ignores an older revision. It closes senders and receivers that the status forbids.
 func (e *entry) update(ent core.Entity, now time.Time) {
 	e.mu.Lock()
 	old := e.View()

@@ -111,7 +111,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 		if err := b.forwarders.CheckRemote(setting, to, remote, entity); err != nil {
 			return err
 		}
-		return id.Check(core.Send, path, time.Now()) // of the whole namespace, for a destination at a remote
+		return id.Check(core.Send, path, time.Now()) // only a right on the whole namespace covers the path of a destination at a remote
 	}
 	dest, err := b.stored(ctx, path)
 	switch {
@@ -145,7 +145,7 @@ type Export struct {
 	Remote      string `json:"-"`
 	To          string `json:"to"`
 	Waiting     int64  `json:"messages"`
-	// Oldest is when the first of them was enqueued. Zero: there is none, or the time is unknown.
+	// Oldest is when the first waiting message was enqueued; zero: unknown, or none waits.
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 

@@ -24,7 +24,7 @@ func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]co
 	return b.describeSessions(ctx, v, ids, false)
 }
 
-// Session describes a session and its state, even if it has neither messages nor state.
+// Session describes a session. A session without messages and state has an empty description.
 func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo, error) {
 	_, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {

@@ -40,7 +40,7 @@ func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err er
 	return n, megabytes, nil
 }
 
-// population leaves out the entity whose ID is but.
+// population does not count the entity whose ID is the argument but.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
@@ -84,7 +84,7 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 		}
 	}
 	if e.AccessedAt.Before(e.CreatedAt) && (e.Kind == core.Subscription || !e.AccessedAt.IsZero()) {
-		e.AccessedAt = e.CreatedAt // an earlier version recorded uses in whole seconds
+		e.AccessedAt = e.CreatedAt // an earlier version of the gateway recorded uses in whole seconds, so a use can precede the creation
 	}
 	const tick = 100 * time.Nanosecond
 	if e.Revision > 1 && !e.UpdatedAt.After(e.CreatedAt) {

@@ -29,7 +29,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 		return b.refusals.Of(err, &core.Entity{})
 	}
 	defer b.barrier.Resume()
-	b.audit.Flush(ctx) // so that no earlier event is written later
+	b.audit.Flush(ctx) // so that no event from before the reset is written after it
 	sessions := b.openSessions()
 	errs := make([]error, len(ents))
 	entity.InParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
@@ -90,7 +90,7 @@ func (b *Broker) openSessions() (all []*delivery.Session) {
 }
 
 // dropUndelivered drops messages that were locked or removed for receivers of cleared entities but
-// not delivered, and gives the receivers their credit back. The barrier is closed.
+// not delivered, and gives the receivers their credit back. The broker's barrier must be closed.
 func (b *Broker) dropUndelivered(cleared map[string]bool) {
 	for _, e := range b.known() {
 		if !cleared[e.View().Root()] {

@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// StoreResults stores groups in order. Plain groups are appended, results of others committed.
+// StoreResults stores groups in order. It appends plain groups, and commits the results of others.
 func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
@@ -74,7 +74,7 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 
 const maxCommitMessages = 100
 
-// commit carries out or, in a topic, publishes work. It returns refusals for clients.
+// commit carries out work; in a topic, it publishes the messages. It returns refusals for clients.
 func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, p core.Partition, w core.Work) ([]int64, error) {
 	numbers, err := e.tryCommit(ctx, trail, v, p, w)
 	if core.CodeOf(err) == core.QuotaExceeded && v.Kind == core.Topic && e.sweepSubscriptions(ctx, p.Index) {
@@ -133,8 +133,8 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	return nil, errChanging
 }
 
-// evaluateExcept adds copies to the publications of one group, except to messages that effects
-// replace. The caller must release the evaluation.
+// evaluateExcept adds copies to made, the publications of one group, except to messages that
+// effects replace (Effect.Instead). The caller must release the evaluation.
 func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topics.Subscriptions, v *entity.View, partition uint16, made []core.Publication, effects []core.Effect) (*topics.Evaluation, error) {
 	staying := make([]*core.Message, 0, len(made))
 	places := make([]int, 0, len(made))
@@ -162,8 +162,8 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 	return x, nil
 }
 
-// runPipeline removes refused groups from the batches, and gives the others their results. It also
-// returns the results, by the index of the group in answers.
+// runPipeline removes refused groups from batches, and stores the pipeline's results of the others
+// there. It returns the results of all groups, by the group's index in answers.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
 	var groups [][]*core.Message

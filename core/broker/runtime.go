@@ -15,7 +15,7 @@ func counted(k core.Kind) []core.SubQueue {
 	return []core.SubQueue{core.Main, core.DeadLetter, core.Transfer, core.TransferDeadLetter}
 }
 
-// entityCount sums, by sub-queue, over the partitions that answered. err has the others' errors.
+// entityCount has sums over the partitions that answered, by sub-queue, and the others' errors.
 type entityCount struct {
 	sums [core.SubQueues]core.Stats
 	err  error

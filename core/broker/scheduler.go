@@ -131,7 +131,7 @@ func (s *scheduler) due(now time.Time) (all []*planned, next time.Time) {
 	return all, next
 }
 
-// report records why a schedule could not send or, if err is nil, that it could. It logs changes.
+// report records why a schedule could not send (nil: it could), and logs a reason that is new.
 func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
-		// LastTick is the time of the creation or of the last change
+		// LastTick is not a tick, but the time of the creation or of the last change
 		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) {
 			shown.LastTick = time.Time{}
 		}

@@ -21,7 +21,7 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, s
 	return errs
 }
 
-// prepareAndSettle returns the settlements with delays, and shortened properties of dead letters.
+// prepareAndSettle settles, after it has added delays and shortened dead-letter properties.
 func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {

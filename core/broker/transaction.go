@@ -283,7 +283,7 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a c
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give the messages of the transaction one SessionId or PartitionKey.")
 
 // bindTo binds the transaction to a location if the store accepts the work there. messages and
-// others are the numbers of messages and of other operations in it.
+// others are the numbers of messages and of other operations in work.
 func (t *transaction) bindTo(ctx context.Context, p location, messages, others int, work core.Work) error {
 	v := p.e.View()
 	if t.location != nil && *t.location != p {
@@ -352,7 +352,7 @@ func (t *transaction) commit(ctx context.Context) error {
 		return err
 	}
 	v := p.e.View()
-	for i := range t.settlements { // not earlier, because delays depend on the time
+	for i := range t.settlements { // only now, because delays depend on the time of the commit
 		if t.settlements[i], err = p.e.prepareSettle(p.sub, t.settlements[i]); err != nil {
 			return err
 		}

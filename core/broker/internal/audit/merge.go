@@ -46,7 +46,7 @@ func mergeEvents(events []core.Event) []core.Event {
 	}
 	merged = append(placeDeliveries(merged, deliveries), others...)
 	return slices.DeleteFunc(merged, func(e core.Event) bool {
-		// Rules are evaluated when the message is scheduled, and again when it is due.
+		// A scheduled message's rules are evaluated again when it is due: show only that result.
 		return (e.Kind == core.EventMatched || e.Kind == core.EventUnmatched) && later[e.Number]
 	})
 }

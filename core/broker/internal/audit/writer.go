@@ -74,7 +74,7 @@ func (a *Writer) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes the collected events within noteTimeout, even if ctx ends. It drops the others.
+// Flush writes collected events, even if ctx ends, and drops those not written in noteTimeout.
 func (a *Writer) Flush(ctx context.Context) {
 	<-a.writing
 	defer func() { a.writing <- struct{}{} }()
@@ -270,7 +270,7 @@ func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	}
 }
 
-// to is the entity to which a forwarder has moved a message, or "" if it was settled otherwise.
+// Moved records that a forwarder has settled a message. to is the entity that has it now, or "".
 func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
 	if a == nil {
 		return

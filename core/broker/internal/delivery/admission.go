@@ -29,7 +29,7 @@ func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Ti
 	return allowed, again, err
 }
 
-// reserve is take without a call to the store.
+// reserve does the same as take, without a call to the store.
 func (a *admission) reserve(n int) int {
 	c := a.circuit.Load()
 	n, _ = c.take(n)
@@ -66,7 +66,7 @@ func (e *Entity) ResetBreaker() {
 	}
 }
 
-// replaceCircuit replaces the circuit by c, which must be closed, or nil.
+// replaceCircuit replaces the circuit by c: a closed circuit, or nil.
 func (e *Entity) replaceCircuit(c *Circuit) {
 	old := e.admission.circuit.Swap(c)
 	e.wakeMain()

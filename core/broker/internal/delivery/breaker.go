@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// If several connections receive, at most shareOf of shareIn results that count may come from
-	// one connection.
+	// If several connections receive, at most shareOf of shareIn counted results may be of one
+	// connection.
 	shareOf, shareIn = 8, 20
 	// maxProbeDelay limits the delay of a failed probe, as a multiple of Pause. Even if this many
 	// messages at the head of a queue always fail, the next message becomes a probe.
@@ -36,7 +36,7 @@ const (
 type link struct{ peer string }
 
 type lock struct {
-	link   *link // nil: not delivered yet, or the link has closed
+	link   *link // of the receiver that got the message; nil: not delivered yet, or the link has closed
 	until  time.Time
 	round  int
 	gone   bool
@@ -118,13 +118,13 @@ func (c *Circuit) pauses() bool {
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked records that ds, of the taken messages, were locked. l may be nil if it is not known yet.
+// locked records that, of the messages that take allowed (taken), ds were locked. l may be nil.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
 		return
 	}
 	defer c.mu.Unlock()
-	c.taking = max(c.taking-taken, 0) // not below 0: the circuit may be newer than the call
+	c.taking = max(c.taking-taken, 0) // not below 0: the call may have begun before this circuit was made
 	for i := range ds {
 		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
 		if c.pauses() { // the call began before the circuit opened
@@ -204,7 +204,7 @@ func (c *Circuit) end(l *link, failed bool) {
 	}
 }
 
-// expire counts ended locks as failures. Locks in a session end with the session's. c.mu is held.
+// expire counts ended locks as failures, but not those of messages in a session. c.mu is held.
 func (c *Circuit) expire() {
 	now := c.e.Now()
 	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {
@@ -333,8 +333,8 @@ func (c *Circuit) logClosed() {
 	c.e.Log.Info("the circuit breaker has closed: deliveries continue", "entity", c.e.View().Name)
 }
 
-// consecutive returns how many failures in a row open the circuit: fewer than make a message a dead
-// letter. c.mu is held.
+// consecutive returns how many failures in a row open the circuit: Breaker.Consecutive, but if
+// possible fewer than make a message a dead letter. c.mu is held.
 func (c *Circuit) consecutive() int {
 	v := c.e.View()
 	deliveries := v.Settings.MaxDeliveryCount

@@ -36,7 +36,7 @@ type dispatcher struct {
 	quit      chan struct{}
 
 	mu           sync.Mutex
-	deliverEnded sync.Cond // signalled when a Deliver callback has ended for which a Close waits
+	deliverEnded sync.Cond // signalled when a Deliver callback for which a Close waits has ended
 	receivers    []*receiver
 	removing     int
 	nextReceiver int

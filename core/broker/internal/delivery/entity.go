@@ -197,7 +197,7 @@ func (e *Entity) InUse() bool {
 	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
 }
 
-// HasReceivers also returns true while a call waits for a session.
+// HasReceivers also returns true if no receiver is open, but a call waits for a session.
 func (e *Entity) HasReceivers() bool {
 	dispatchers, hub := e.open()
 	return hub != nil && hub.busy() ||
@@ -230,8 +230,8 @@ func (e *Entity) Wake() {
 	}
 }
 
-// DropUndelivered drops messages that were locked or removed for receivers but not delivered, and
-// gives the receivers their credit back. The barrier must be closed.
+// DropUndelivered resets the breaker, drops messages that were locked or removed for receivers but
+// not delivered, and gives the receivers their credit back. The barrier must be closed.
 func (e *Entity) DropUndelivered() {
 	e.ResetBreaker()
 	dispatchers, _ := e.open()

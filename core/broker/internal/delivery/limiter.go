@@ -14,7 +14,7 @@ const (
 	// more, but at most for maxGrant deliveries.
 	grantTime = 50 * time.Millisecond
 	maxGrant  = 200
-	// grantLife is how long a gateway may keep unused deliveries of a grant.
+	// grantLife is how long a gateway may keep granted deliveries that it has not used.
 	grantLife = time.Second
 )
 
@@ -72,7 +72,7 @@ func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 	return 0, l.again
 }
 
-// reserve is take without a call to the store.
+// reserve takes up to n deliveries that are already granted, without a call to the store.
 func (l *limiter) reserve(n int) int {
 	r := l.rate.Load()
 	if r == nil {

@@ -12,11 +12,11 @@ type receiver struct {
 	link link
 
 	credit   int
-	bytes    int64 // unused; below zero if the last delivery was larger
+	bytes    int64 // credit in bytes; below zero if the last delivery was larger
 	pending  []core.Delivery
 	inFlight int
 	drained  []func(int)
-	targets  []uint64 // by worker: the value of its calls at which Drains no longer wait for it
+	targets  []uint64 // by worker: Drains wait for it until its field calls has this value
 	queued   bool
 	closed   bool
 
@@ -42,7 +42,7 @@ func (r *receiver) AddCredit(n int, bytes int64) {
 	d.assign()
 }
 
-// change adds n and bytes, which may be negative. d.mu is held.
+// change adds n and bytes to the receiver's credit; both may be negative. d.mu is held.
 func (r *receiver) change(n int, bytes int64) {
 	r.count(-1)
 	r.credit += n

@@ -12,7 +12,7 @@ import (
 
 const (
 	// A session with credit looks for messages every sessionLookInterval, in case it missed a
-	// doorbell.
+	// notification from the store.
 	sessionLookInterval = 10 * time.Second
 	// releaseTimeout limits the call that releases a session. If it fails, the lock expires later.
 	releaseTimeout = 5 * time.Second
@@ -34,11 +34,11 @@ type Session struct {
 	until    time.Time // end of the lock for the client, by the store's clock
 	renewing int       // Renew calls in flight, which may have extended the lock
 	credit   int
-	bytes    int64 // unused; below zero if the last delivery was larger
+	bytes    int64 // credit in bytes; below zero if the last delivery was larger
 	poller
 	checks      bool // run must ask the store whether the lock still holds, even without credit
 	purges      int
-	lookAt      time.Time // when to look for messages without a doorbell; zero: unknown
+	lookAt      time.Time // when to look for messages even without a notification; zero: unknown
 	drained     []func(int)
 	targetCalls uint64
 	sessionEnd
@@ -148,7 +148,7 @@ func (s *Session) End(err error) {
 	s.woken.Set()
 }
 
-// A doorbell for this session can also mean that another gateway has taken it over.
+// A notification for this session can also mean that another gateway has taken it over.
 func (s *Session) wakeByName() {
 	s.wake()
 	if s.lock.Mode == core.NonExclusive {
@@ -236,7 +236,7 @@ func (s *Session) drain() {
 func (s *Session) pause(now time.Time) time.Duration {
 	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLookInterval // the end of the renewal interrupts this pause
+		pause = sessionLookInterval // the renewal may extend until, and wakes run when it ends
 	}
 	if s.isWilling() && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
@@ -481,8 +481,8 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Purge keeps messages younger than before locked until it ends. Until then no message is
-// delivered, because it would be out of order.
+// Until it ends, Purge keeps locked the messages that are too new to be removed. Meanwhile no
+// message is delivered, because it would be out of order.
 func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)

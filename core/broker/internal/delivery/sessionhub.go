@@ -43,7 +43,7 @@ func newSessionHub(e *Entity) *sessionHub {
 	return h
 }
 
-// An admitted AcceptSession call must end with leave.
+// enter admits an AcceptSession call, which must end with leave, or refuses it.
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,8 +74,8 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 }
 
 // Between two wake-ups of all holders in a partition, at least holderSpacing passes for each open
-// session. Otherwise a thousand sessions would ask the store for each message whose doorbell or due
-// time names no session.
+// session. Otherwise a thousand sessions would ask the store for each notification and due time
+// that names no session.
 const holderSpacing = time.Millisecond
 
 // wakeHoldersAt makes the holders in a partition look for messages at the given time of the store's
@@ -118,7 +118,7 @@ func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal returns why no call is admitted now, or for ever, or nil. h.mu is held.
+// refusal returns the error with which a call is refused now, or nil. h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)
@@ -126,7 +126,7 @@ func (h *sessionHub) refusal() error {
 	return h.ended
 }
 
-// acceptByID first waits for the release if the session is being closed here.
+// If the session is still being closed at this gateway, acceptByID first waits for its release.
 func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l core.SessionLock, err error) {
 	id := o.ID
 	e, key := h.e, core.KeyOfSession(id)

@@ -43,7 +43,7 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	// The hub ignored doorbells while no call waited, so any partition may have sessions to accept.
+	// While no call waited, the hub ignored notifications: any partition may have sessions.
 	if len(h.waiters) == 0 {
 		for _, s := range h.finders {
 			s.ready = s.ready || s.backoff == 0
@@ -120,7 +120,7 @@ func (h *sessionHub) grant(l core.SessionLock) bool {
 	return true
 }
 
-// While calls wait, a partition is asked every finderInterval, in case a doorbell was missed.
+// While calls wait, each partition is asked every finderInterval: a notification may be missed.
 const finderInterval = 5 * time.Second
 
 // hub.mu guards all fields below index.
@@ -170,7 +170,7 @@ func (f *sessionFinder) find() {
 	}
 }
 
-// noteLook records a result, and sets when to make the next call. hub.mu is held.
+// noteLook records the result of a call, and sets when to make the next one. hub.mu is held.
 func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	e := f.hub.e
 	pause := finderInterval

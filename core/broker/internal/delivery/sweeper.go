@@ -11,7 +11,7 @@ import (
 const MaxSweepWait = 5 * time.Second
 
 // sweep sweeps the main queue when something in it is due, while receivers of its dead letters have
-// credit. The store then rings the doorbell for new dead letters.
+// credit. The store then notifies the dispatcher's workers of new dead letters.
 func (d *dispatcher) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -14,7 +14,7 @@ type worker struct {
 	index int
 	woken wake.Signal
 
-	poller  // ready and busy decide whether the worker gets a grant
+	poller  // assign gives credit to workers that are ready and not busy
 	asked   core.Most
 	granted bool
 	timer   *time.Timer
@@ -25,7 +25,7 @@ type removal struct {
 	ds []core.Delivery
 }
 
-// The store's doorbell and a timer call Wake when there may be messages.
+// The store calls Wake when it has new messages, and so does a timer.
 func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass lowers the worker's grant to what the admission allows. If that is nothing, again is set.
+// pass reduces the worker's grant to what the admission allows. For 0, again is when to ask again.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil
@@ -244,18 +244,18 @@ const (
 	lastBackoff  = 2 * time.Second
 )
 
-// poller decides when a partition is asked for messages or sessions: after its doorbell has rung,
-// even during a call; as long as answers say that there may be more; and, while the partition does
-// not answer, after growing pauses. A mutex of its user guards it.
+// poller decides when a partition is asked for messages or sessions: after a notification from the
+// store, even one during a call; as long as answers say that there may be more; and, while the
+// partition does not answer, after growing pauses. A mutex of its user guards it.
 type poller struct {
 	ready      bool
 	busy       bool
-	wokenSince bool // the doorbell has rung since the last call began
+	wokenSince bool // the store has sent a notification since the last call began
 	calls      uint64
 	backoff    time.Duration // the pause before the next call; 0 while the partition answers
 }
 
-// wake handles a doorbell, and reports whether a call can begin now.
+// wake handles a notification from the store, and reports whether a call can begin now.
 func (p *poller) wake() bool {
 	p.wokenSince = true
 	if p.busy || p.backoff > 0 {
@@ -268,7 +268,7 @@ func (p *poller) wake() bool {
 func (p *poller) begin() { p.busy, p.ready, p.wokenSince = true, false, false }
 
 // end records that a call has ended. more means that the partition may have more messages or
-// sessions. began means that an outage has begun with err, ended that one is over with this answer.
+// sessions. began means that an outage begins with err, ended that one ends with this answer.
 func (p *poller) end(more bool, err error) (began, ended bool) {
 	p.busy = false
 	p.calls++

@@ -29,7 +29,7 @@ func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	return nil
 }
 
-// Admit also applies the entity's default time to live.
+// Admit calls Check, and applies the entity's default time to live.
 func (v *View) Admit(m *core.Message) error {
 	if err := v.Check(m); err != nil {
 		return err

@@ -17,7 +17,7 @@ func KeyOf(m *core.Message, duplicates bool) string {
 	}
 }
 
-// GroupKey refuses a group with different keys. Messages without a key go where the others go.
+// GroupKey refuses a group with different keys. A message without a key goes where the others go.
 func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {
@@ -35,7 +35,7 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey is for copies, because only the topic's partition needs the key of a move.
+// WithoutMoveKey returns m without Transit.Key, for copies: only the topic's partition needs it.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m

@@ -93,7 +93,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks is Of for errors of locks, in place. A lock in a deleted partition is lost.
+// Locks replaces each error in errs as Of does. A lock in a deleted partition is lost.
 func (r *Refusals) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {

@@ -15,7 +15,7 @@ type View struct {
 	core.Entity
 	Queues     [core.SubQueues][]core.Partition
 	MaxMessage int64 // bytes
-	maxBatch   int64 // bytes of messages that are sent together; 0: no limit
+	maxBatch   int64 // limits the bytes of messages that are sent together; 0: no limit
 	noBinary   bool
 
 	policy                    *Policy
@@ -88,7 +88,7 @@ func (v *View) Root() string {
 	return v.ID
 }
 
-// Receivable refuses a receiver on a queue whose messages are only for forwarders.
+// Receivable refuses a receiver on a topic, on a queue that forwards, and on one with sessions.
 func (v *View) Receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:

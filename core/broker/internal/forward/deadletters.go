@@ -13,8 +13,8 @@ func (fb *forwardBatch) reject(i int, err error) {
 	fb.reasons = append(fb.reasons, err)
 }
 
-// A message with too many hops goes to the dead-letter queue of the entity that it has reached, any
-// other to the transfer dead-letter queue.
+// A message of the main queue that was forwarded too often goes to the entity's dead-letter queue,
+// any other rejected message to the transfer dead-letter queue.
 func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	transferDeadLetters := fb.v.Queues[core.TransferDeadLetter][fb.p.Index]
 	var groups [][]*core.Message
@@ -75,8 +75,8 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return entity.ReasonProperties(reason, text)
 }
 
-// If its destination is full, a message waits if it was parked there, if it is a dead letter, or if
-// the broker is configured so. Otherwise it is rejected.
+// If its destination is full, a message waits if it comes from the destination's own transfer
+// queue, if it is a dead letter, or if the broker is configured to wait. Otherwise it is rejected.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	if fb.route.waits || fb.route.returns(to.e.Key()) {
 		fb.pf.holdBack(&fb.ds[i], to)

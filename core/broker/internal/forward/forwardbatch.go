@@ -25,7 +25,7 @@ var (
 )
 
 // forwardBatch moves a batch of messages out of a partition. If the gateway dies, another one
-// repeats the steps: until the source is settled, the destination knows the moves' keys.
+// repeats the steps; the destination knows the moves' keys, and so stores nothing twice.
 type forwardBatch struct {
 	pf      *partitionForwarder
 	e       Entity
@@ -40,8 +40,8 @@ type forwardBatch struct {
 	remoteBatches []*remoteBatch
 	returned      []int
 
-	mu          sync.Mutex // guards what follows, because batches are delivered in parallel
-	locked      time.Time  // no later than when the source's locks began, or were last renewed
+	mu          sync.Mutex // guards the fields below, because batches are delivered in parallel
+	locked      time.Time  // a time at or before the start (or last renewal) of the source's locks
 	settlements []core.Settlement
 	stored      []stored
 	rejected    []int
@@ -61,7 +61,7 @@ type destinationBatch struct {
 	at     []int
 }
 
-// key is the message's Transit.Key at p, if p must forget it.
+// stored says where a message went. key is its Transit.Key at p, or "" if p need not forget it.
 type stored struct {
 	p   core.Partition
 	key string

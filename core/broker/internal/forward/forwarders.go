@@ -110,7 +110,7 @@ type forwarder struct {
 	name        string
 	to          string // the destination, as forwardTarget returns it; "": each message has its own
 	temporary   bool
-	remote      string // the folded name of the remote in to; "": to has none
+	remote      string // the folded name of the remote that to names; "": it names none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
 }

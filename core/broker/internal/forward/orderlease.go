@@ -37,8 +37,8 @@ type orderLease struct {
 	pause         time.Duration
 }
 
-// If this partition forwarder may not move the messages that it has locked, mayMove releases them,
-// and tries again at lease.yieldUntil.
+// mayMove reports whether the partition forwarder may move ds, which it has locked. If not, mayMove
+// releases ds, and sets when to try again.
 func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
 	lease := &pf.lease
 	low := lease.highest
@@ -71,8 +71,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether another gateway has locked a message to deliver, with a number
-// between low and high. ds are locked by this gateway.
+// othersHoldOlder reports whether there may be an active message with a number between low and high
+// that is not in ds: another gateway has locked it.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

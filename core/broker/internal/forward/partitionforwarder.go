@@ -21,7 +21,7 @@ const (
 	// accept them. A partition forwarder holds back at most maxHeld.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
-	// minDeadHold and MaxDeadHold are for dead letters, which are not locked while held back.
+	// minDeadHold and MaxDeadHold are how long dead letters are held back, without locks.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
 	// maxVerdictHold is MaxHold for messages that wait for the verdict of a pipeline.
@@ -41,7 +41,7 @@ type partitionForwarder struct {
 	// Only the step in flight uses these.
 	held             []core.Settlement
 	blocked          map[destination]struct{}
-	manyDestinations bool          // messages that are not held may have other destinations
+	manyDestinations bool          // the queue may have messages for destinations that are not blocked
 	holdTime         time.Duration // how long messages are held back; 0 while moves succeed
 	retryAt          time.Time
 	lease            orderLease
@@ -73,7 +73,7 @@ func (pf *partitionForwarder) open(unwatch func()) {
 	pf.wake("")
 }
 
-// The store's doorbell and the timer call wake when there may be messages.
+// The store calls wake when it has new messages, and so does the timer.
 func (pf *partitionForwarder) wake(core.SessionKey) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -151,7 +151,7 @@ func (pf *partitionForwarder) stop() {
 
 type nextStep struct {
 	again bool          // at once, because there is more to do
-	pause time.Duration // without again: when the next step follows; 0: when the forwarder is woken
+	pause time.Duration // if again is false: the time until the next step; 0: until the forwarder is woken
 }
 
 func (pf *partitionForwarder) serve(ctx context.Context) {
@@ -233,7 +233,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		most.Messages = r.Window()
 	}
 	if pf.remoteAway || r == nil && pf.holdTime > 0 && len(pf.held) == 0 || !pf.lease.yieldingSince.IsZero() {
-		most.Messages = 1 // tests with one message whether moves succeed again
+		most.Messages = 1 // to find out with one message whether moves succeed again
 	}
 	pf.remoteStalled, pf.remoteAway = false, false
 	locked := time.Now()
@@ -256,7 +256,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
-	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // release the held messages until then, so that clients can receive or remove them
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // release the held messages until the next try, so that clients can receive or remove them
 		pf.pausedUntil = pf.retryAt
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}

@@ -42,8 +42,8 @@ func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 }
 
 // holdBack notes that the message with index i could not be sent yet. If all messages go to one
-// remote, the message is released: the next step locks it again, before others of its key. In a
-// transfer queue it stays locked, so that messages for other destinations can be moved.
+// remote, the message is released: the next step locks it again, before later ones with the same
+// key. In a transfer queue it stays locked, so that messages for other destinations can be moved.
 func (fb *forwardBatch) holdBack(i int, to destination) {
 	if fb.pf.parent.remote == "" {
 		fb.pf.holdBack(&fb.ds[i], to)

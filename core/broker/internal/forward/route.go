@@ -14,7 +14,7 @@ type route struct {
 	key     string
 	name    string
 	to      string // the destination in the source's settings; "": each message has its own
-	waits   bool   // for a destination that is disabled or full
+	waits   bool   // whether messages wait for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved
 	blocked func(to destination) bool
@@ -78,7 +78,7 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether a message for the folded name to comes from that entity's transfer queue.
+// returns reports whether the partition is of the transfer queue of the entity named to (folded).
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {

@@ -35,7 +35,8 @@ type Stage struct {
 
 type Unavailable uint8
 
-// With Refuse and Park, a forwarded message waits at its source.
+// What happens to messages while a router does not answer. With Refuse and Park, a forwarded
+// message waits in the queue that it comes from.
 const (
 	Refuse Unavailable = iota // the sender is asked to try again
 	Pass
@@ -101,7 +102,7 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 	if len(p.stages) > 0 || p.Parks {
 		p.parked = make([]parkedMark, ent.Partitions)
 		for i := range p.parked {
-			p.parked[i].mark.Store(somethingParked) // an earlier gateway may have parked messages
+			p.parked[i].mark.Store(somethingParked) // messages may have been parked before this gateway started
 		}
 	}
 	return p
@@ -211,8 +212,8 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks all messages of the run, because earlier messages are parked. It only asks the
-// schema, which may refuse or dead-letter messages at once.
+// ParkAll parks all messages of the run, because earlier messages are parked. Of the stages it asks
+// only the schema, which may refuse or dead-letter messages at once.
 func (p *Run) ParkAll(ctx context.Context) {
 	if s := p.p.schema.Load(); s != nil {
 		p.ask(ctx, s)

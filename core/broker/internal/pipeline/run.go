@@ -194,7 +194,7 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 	x.State, x.dead = Gone, &dead
 }
 
-// route adds a copy for each entity in the verdict. If the message's entity is one, x stays.
+// route adds a copy for each entity in the verdict, but keeps x for the message's own entity.
 func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return

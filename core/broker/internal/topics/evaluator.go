@@ -18,13 +18,13 @@ import (
 type Evaluator struct {
 	Plugins   *Plugins
 	Body      func(*core.Message) (any, error) // nil: conditions on fields of the body are not true
-	Memory    *fair.Pool                       // limits copies that are not stored yet; nil: no limit
+	Memory    *fair.Pool                       // limits the memory of copies that are not stored yet; nil: no limit
 	Namespace string
 	Now       func() time.Time
 	Log       *slog.Logger
 }
 
-// If a router does not answer, the error says whether messages are refused or parked.
+// askPlugins makes calls for all ms. If one is not answered, err says whether to refuse or park ms.
 func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
 	q := &pluginAnswers{f: ev.Plugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
 	if len(calls) == 0 || len(ms) == 0 {
