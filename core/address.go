@@ -121,7 +121,7 @@ func FoldHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// FoldName returns a name for comparisons, in which case has no meaning.
+// FoldName returns name in lower case, for comparisons: names are case-insensitive.
 func FoldName(name string) string { return strings.ToLower(name) }
 
 func cutSuffixFold(s, suffix string) (string, bool) {

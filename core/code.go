@@ -34,7 +34,7 @@ const (
 	Internal        Code = "internal"          // a fault of the gateway; its log has the cause
 )
 
-// Codes lets a test check that a bridge maps every Code.
+// Codes returns every Code, so that a test can check that a bridge maps them all.
 func Codes() []Code {
 	return []Code{
 		NotFound, AlreadyExists, Conflict, EntityDisabled, Unauthorized, NotAllowed,

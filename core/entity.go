@@ -169,8 +169,8 @@ func (q *Settings) Validate() error {
 }
 
 // ValidateName checks the name of a queue or topic: up to 260 letters, digits, '.', '-', '_' and
-// '~', in non-empty segments between slashes. A segment of dots alone is refused, because HTTP
-// clients remove it from an address before they send it (RFC 3986 §5.2.4).
+// '~', in non-empty segments between slashes, none of them Subscriptions. A segment of dots alone
+// is refused, because HTTP clients remove it from an address before they send it (RFC 3986 §5.2.4).
 func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
@@ -295,11 +295,11 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	return p
 }
 
-// MaxSubscriptionName limits a subscription's name without its topic's, in characters.
+// MaxSubscriptionName limits a subscription's name, without the name of its topic, in characters.
 const MaxSubscriptionName = 50
 
-// ValidateSubscriptionName checks a subscription's name without its topic's: up to 50 letters,
-// digits, '.', '-' and '_', but not dots alone (see ValidateName).
+// ValidateSubscriptionName checks a subscription's name, without the name of its topic: up to 50
+// letters, digits, '.', '-' and '_', but not dots alone (see ValidateName).
 func ValidateSubscriptionName(name string) error { return validateOwnName("subscription", name) }
 
 func validateOwnName(kind, name string) error {
@@ -322,8 +322,8 @@ func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription splits a SubscriptionPath, with Subscriptions in any case. ok is false for
-// other paths.
+// SplitSubscription splits a SubscriptionPath, whose segment Subscriptions may be in upper or lower
+// case. ok is false for other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {

@@ -24,7 +24,7 @@ const (
 // EventKind says what happened to a message.
 type EventKind string
 
-// Events that a partition's state machine writes in the same step.
+// Events that a partition's state machine writes in the step in which they happen.
 const (
 	// stored and available; for a subscription's copy, Other is the number of the topic's message
 	EventAccepted     EventKind = "accepted"
@@ -114,7 +114,7 @@ type Account struct {
 	Events []Event // oldest first
 	// Applied may explain why a message is not delivered, or is gone.
 	Applied Applied
-	// Unmatched are a topic's subscriptions that got no copy of the newest of these messages.
+	// Unmatched are the topic's subscriptions that got no copy of the account's newest message.
 	Unmatched []Unmatched
 }
 

@@ -19,7 +19,7 @@ type Remote interface {
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
-	// Watch registers back, called when the remote can be reached again. It must not block.
+	// Watch registers back, called when the remote can be reached again; back must not block.
 	Watch(back func()) (stop func())
 }
 

@@ -7,8 +7,8 @@ import (
 
 // User properties of an abandon or release that delay the next delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is a number of seconds, also as a string, an ISO 8601 duration, or a
-	// TimeSpan of .NET.
+	// PropertyRetryAfter is a delay: a number of seconds (perhaps as a string), an ISO 8601
+	// duration, or a TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
 	// PropertyRetryAt is the time of the next delivery: a timestamp, or RFC 3339 as a string.
 	PropertyRetryAt = "x-crosstown-retry-at"
@@ -20,7 +20,7 @@ const MaxBackoff = 24 * time.Hour
 // Backoff is the delay after a failed delivery. The zero value means no delay.
 type Backoff struct {
 	First  time.Duration
-	Factor float64       // for each further failure; up to 1 has no effect
+	Factor float64       // multiplies the delay after each further failure; values up to 1 have no effect
 	Max    time.Duration // 0: MaxBackoff
 }
 
@@ -36,7 +36,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the delay, in whole milliseconds, after one more failure than failures.
+// After returns the delay, in whole milliseconds, after failure number failures+1 of a message.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

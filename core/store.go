@@ -22,7 +22,7 @@ type Store interface {
 	// Now returns the store's clock, from which all of its times come.
 	Now() time.Time
 	// WithTime returns a Store with the same contents whose time is f(now): see VirtualClock. An
-	// entity's partitions must always be used with the same time. Only the original is closed.
+	// entity's partitions must always be used with the same time. Close only the original.
 	WithTime(f func(now time.Time) time.Time) Store
 	// Probe returns nil if an append would succeed now, or the reason why not.
 	Probe(ctx context.Context) error
@@ -55,7 +55,7 @@ type TopicView struct {
 	Version int64
 }
 
-// RuleChange adds a rule, or replaces the rule with the same name.
+// RuleChange adds or replaces the rule with Rule's name, or removes it.
 type RuleChange struct {
 	Rule   Rule
 	Remove bool // remove the rule with this name instead
@@ -154,7 +154,7 @@ func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
 // Most limits the messages that a call locks.
 type Most struct {
 	Messages int
-	// Bytes limits the sum of Message.Size, but one message is always locked. 0 means no limit.
+	// Bytes limits the sum of Message.Size, but one message of any size is locked. 0: no limit.
 	Bytes int64
 }
 
@@ -166,17 +166,17 @@ type LockRequest struct {
 	Deferred bool         // Numbers select deferred messages
 }
 
-// Left reports whether more messages may be available after Lock returned ds and next: ds is as
-// many as m allows, or next is not in the future, as after a stop because of m.Bytes.
+// Left reports whether Lock, which returned ds and next, may have left available messages unlocked:
+// ds has m.Messages messages, or next is not in the future, because m.Bytes stopped Lock.
 func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
 
 // Operations are the operations on a partition. Each first sweeps, as far as that can change its
-// result: expired locks in the order of their ends, then schedules in the order of their times,
-// then expired messages in the order of their expiry; at the same instant, in the order of numbers.
-// An operation on dead letters first sweeps their main queue, with the same Policy but without
-// Sessions.
+// result: it ends expired locks in the order of their ends, activates scheduled messages in the
+// order of their times, and removes expired messages in the order of their expiry; at the same
+// instant, in the order of numbers. An operation on dead letters first sweeps their main queue,
+// with the same Policy but without Sessions.
 // For a deleted entity, Append and Publish return NotFound, Settle and Renew LockLost, Cancel and
 // Lock of deferred messages MessageNotFound, and the other operations find nothing. With
 // Policy.Sessions, SessionLockLost takes the place of LockLost.
@@ -185,7 +185,7 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 // their locks end without a failed delivery.
 // Dead letters of a sub-queue go to its DeadLetters(). They do not expire, their delivery counts do
 // not rise, and Settle refuses DeadLetterOutcome for them with NotAllowed. In the transfer queue
-// messages do not expire either, but counts rise.
+// messages do not expire either, but their delivery counts rise.
 type Operations interface {
 	Sessions
 	Publishing
@@ -223,10 +223,10 @@ type Operations interface {
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks, and returns one result per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument, a failure, or a result of Activate. With Policy.Sessions, a lost lock gives
-	// SessionLockLost; but with Settlement.Session, LockLost means that only the message's is lost.
+	// SessionLockLost; but with Settlement.Session, LockLost if only the message's lock is lost.
 	Settle(ctx context.Context, settlements []Settlement) []error
-	// Renew extends locks to now + Policy.LockDuration, and returns one result per token. For a
-	// message of a session, whose lock ends with the session's, it only returns when it ends.
+	// Renew extends locks to now + Policy.LockDuration, and returns one result per token. In a
+	// session, a message's lock ends with the session's: Renew only returns that time.
 	Renew(ctx context.Context, tokens []LockToken) []Renewal
 	// Peek returns messages in the order of their numbers, without locking them. Locked messages
 	// have LockedUntil, but no LockToken. If more than ten thousand messages are locked, an engine
@@ -244,17 +244,17 @@ type Operations interface {
 	Sweep(ctx context.Context) (next time.Time, err error)
 	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
 	// and of a topic's subscriptions. It also removes locks, sessions with their state, ids known
-	// to duplicate detection, keys of moves and histories. Numbers continue. Watchers stay, and are
-	// notified for the holders of sessions. The cost does not depend on the number of messages.
-	// Clear does not sweep, and ignores Ref.Sub. For a subscription's partition it returns
-	// NotAllowed.
+	// to duplicate detection, keys of moves and histories. Sequence numbers are not used again.
+	// Watchers stay, and are notified for the holders of sessions. The cost does not depend on the
+	// number of messages. Clear does not sweep, and ignores Ref.Sub. For a subscription's partition
+	// it returns NotAllowed.
 	Clear(ctx context.Context) error
 	// Forget removes the Transit.Keys of moves that are complete at their source, from the
 	// partition that got the messages. It ignores unknown keys.
 	Forget(ctx context.Context, keys []string) error
 	// Take takes up to n operations of a rate that all callers on the partition share. If it grants
 	// fewer, again is when one more is allowed. It does not sweep. A store that loses the rate's
-	// record, with its process or its master, allows a new burst. Each call uses its own r.
+	// record, with its process or its master, allows a new burst. A call applies its own r.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
 	// Watch notifies w of messages that become available in the queue, until stop is called.
 	// Engines call this notification the doorbell.
@@ -287,8 +287,8 @@ type Watcher interface {
 	// Reserve returns how many messages the watcher wants from a call that is about to store some.
 	// The engine locks up to that number in the same round trip, and calls HandOver once.
 	Reserve() Most
-	// HandOver gets the messages locked after Reserve, in order, and the other results of Lock.
-	// more: other messages may be available, and the engine will not call Wake for them.
+	// HandOver gets the messages locked after Reserve, in order, and the other results of Lock. If
+	// more is true, other messages may be available, and the engine will not call Wake for them.
 	HandOver(ds []Delivery, next time.Time, more bool, err error)
 }
 
@@ -464,7 +464,7 @@ type Outcome uint8
 // A deferred or locked message returns to its old position, and its lock is lost. A scheduled
 // message becomes due now or, with Settlement.At, at that time. The result is SessionLocked for a
 // message locked in a session, and MessageNotFound for a message in none of these states, or not
-// scheduled if At is set. A call with Activate has no other outcome. A Commit refuses it.
+// scheduled if At is set. A call with Activate has only this outcome. Commit refuses it.
 const (
 	Complete Outcome = iota
 	Abandon

@@ -14,7 +14,7 @@ const (
 
 // Work has the operations of a transaction, or of a message with verdicts, in one partition.
 type Work struct {
-	// Settlements end locks. If one is lost, Commit returns LockLost or SessionLockLost.
+	// Settlements end locks. If a lock is lost, Commit returns LockLost or SessionLockLost.
 	Settlements []Settlement
 	// Cancels are scheduled messages to remove. If one is not scheduled, Commit returns
 	// MessageNotFound.
@@ -69,7 +69,7 @@ type Reserved struct {
 	Message *Message
 }
 
-// Effect is what a message causes besides being stored. A duplicate or known key has no effect.
+// Effect is what a message causes besides being stored. A duplicate, or a known key, has none.
 type Effect struct {
 	Of int // index among the Messages or Publications
 	// Instead means that the message is not stored. Its number is 0, but its id and key are
@@ -103,7 +103,7 @@ type Transactions interface {
 // locks may expire. Calls must not overlap.
 // All settlements, scheduled messages, cancellations and session states must belong to one
 // partition of one entity. Messages to other entities go through the transfer queue of that
-// partition, in the same atomic step. Without any of these operations, the partition is one of the
+// partition, in the same atomic step. Without any of these operations, the partition is that of the
 // first entity that gets a message. All messages to one entity must have keys of the same
 // partition.
 type Transaction interface {

@@ -144,7 +144,7 @@ func cutWebToken(token string) (string, bool) {
 	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(rest), true
 	}
-	// The token's header is a JSON object: {" is eyJ in base64.
+	// A JSON web token begins with a JSON object in base64, and {" is eyJ in base64.
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 

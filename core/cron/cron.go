@@ -79,7 +79,7 @@ func (t *Ticks) Next(after time.Time) time.Time {
 	}
 }
 
-// nextElapsed is Next for an expression for every hour, from one change of the clock to the next.
+// nextElapsed is Next for an expression for every hour, in which ticks follow the elapsed time.
 func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	for from := shownAt(at); ; from = shownAt(at).Add(-time.Second) {
 		shown := t.spec.Next(from)
@@ -96,7 +96,7 @@ func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	}
 }
 
-// Latest returns the last tick that is later than after and not later than now, or zero.
+// Latest returns the last tick that is later than the time after, but not later than now, or zero.
 func (t *Ticks) Latest(after, now time.Time) (last time.Time) {
 	for back := time.Minute; last.IsZero(); back *= 2 {
 		from := now.Add(-back)

@@ -81,7 +81,7 @@ func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	}
 }
 
-// hold delays a message until the next one is delivered, or for the given time. d.mu is held.
+// hold delays a message until the next one is delivered, but at most for atMost. d.mu is held.
 func (d *deliveries) hold(one core.Delivery, atMost time.Duration) {
 	d.held = append(d.held, one)
 	if d.late != nil {

@@ -58,7 +58,7 @@ const (
 	ExpireToken  Effect = "expire-token" // after Rule.Delay, whatever the token's own expiry
 )
 
-// allowed has the effects of each operation, besides those of all operations.
+// allowed has the effects that an operation can have in addition to those of all operations.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
@@ -90,8 +90,8 @@ type Rule struct {
 	// operations (default 1; for a Throttle, MaxTimes).
 	Skip  int `json:"skip,omitempty" config:"skip"`
 	Times int `json:"times,omitempty" config:"times"`
-	// Probability is that of affecting a matching operation; 0 means 1. Seed and the operation's
-	// number among the matching ones decide.
+	// Probability is the chance that the rule affects a matching operation; 0 means 1. Seed and the
+	// operation's number among the matching ones decide.
 	Probability float64 `json:"probability,omitempty" config:"probability"`
 	Seed        uint64  `json:"seed,omitempty" config:"seed"`
 
@@ -101,7 +101,7 @@ type Rule struct {
 	Code core.Code `json:"code,omitempty" config:"code"`
 	// Condition is an AMQP condition to send instead of the Code's, such as amqp:link:stolen.
 	Condition string `json:"condition,omitempty" config:"condition"`
-	// After, with Fail, Drop and Detach, loses the answer after the operation was carried out.
+	// After, with Fail, Drop and Detach, lets the operation take effect, and loses only its answer.
 	After bool          `json:"after,omitempty" config:"after"`
 	Delay time.Duration `json:"delay,omitempty" config:"delay"`
 	Rate  float64       `json:"rate,omitempty" config:"rate"` // operations per second that a Throttle allows at each gateway

@@ -24,7 +24,7 @@ type Status struct {
 }
 
 type Book interface {
-	// Faults returns the text as this gateway knows it, or "" without rules.
+	// Faults returns the text of the rules, as this gateway knows it, or "" without rules.
 	Faults() string
 	// ChangeFaults replaces the text by the result of edit, which may be called more than once.
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
@@ -48,7 +48,7 @@ type active struct {
 
 	mu           sync.Mutex
 	matched, met int
-	allowed      float64 // operations that a Throttle still allowed at the time counted
+	allowed      float64 // operations that a Throttle still allowed at the time in counted
 	counted      time.Time
 }
 
@@ -133,14 +133,13 @@ func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) err
 	})
 }
 
-// idle reports whether there are no rules, so that operations need not be looked at.
 func (r *Rules) idle() bool {
 	k := r.known.Load()
 	return len(k.rules) == 0 && k.text == r.book.Faults()
 }
 
-// In current, a known rule keeps its counts. If the text cannot be read, because a later version
-// has written it, there are no rules.
+// current returns the rules in the book's text; a known rule keeps its counts. If the text cannot
+// be read, because a later version has written it, there are no rules.
 func (r *Rules) current() []*active {
 	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules

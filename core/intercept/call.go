@@ -9,7 +9,7 @@ import (
 
 type Op uint8
 
-// Peek, ReceiveDeferred and Purge also belong to sessions; Send to SessionState to transactions.
+// Peek, ReceiveDeferred, Purge: also in sessions. Send up to SessionState: also in transactions.
 const (
 	OpenSender Op = iota
 	OpenReceiver
@@ -74,7 +74,7 @@ type Call struct {
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// After all interceptors, do carries the call out. The caller must free it.
+// newCall returns a Call that do carries out after all interceptors. The caller must free the Call.
 func newCall(op Op, id core.Identity, address core.Address, do func(context.Context, *Call)) *Call {
 	c := calls.Get().(*Call)
 	c.Op, c.ID, c.Address, c.do = op, id, address, do

@@ -70,7 +70,7 @@ func (f *Front) Health(ctx context.Context) (core.About, error) {
 	return s.Broker.Health(ctx)
 }
 
-// Interceptors do not get Resolve, because it reads nothing that is stored.
+// Resolve does not pass through interceptors, because it reads nothing that is stored.
 func (f *Front) Resolve(ctx context.Context, id core.Identity, address core.Address) (core.Entity, error) {
 	s, err := f.spaces.Space(ctx, id)
 	if err != nil {

@@ -31,7 +31,7 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
-	// Drained passes on all earlier messages, and then calls the function then.
+	// Drained calls then after it has passed on all earlier messages.
 	Drained(then func())
 	// Close stops the stage, after the broker's receiver was closed. When it has returned, the
 	// stage passes no message on. It may be called more than once.
@@ -58,8 +58,8 @@ func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []erro
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 
-// Refund gives credit back to a receiver: for n messages that the bridge did not get, and for bytes
-// that were counted too much. During a Drain, the messages count as unused credit instead.
+// Refund gives credit back to a receiver: n messages that the bridge did not get, and bytes that
+// were charged in excess. During a Drain, the messages count as unused credit instead.
 func (l *Link) Refund(n, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// A JSON web token, or a signature by an entity's policy, is for the namespace with one of the
-// hosts, or for the gateway's own namespace.
+// Token verifies a JSON web token, or a signature by an entity's policy, in the namespace that has
+// one of the hosts; if none has, in the gateway's own namespace.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
 	authorize := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
@@ -165,7 +165,7 @@ type searches struct {
 	at   time.Time
 }
 
-// If a try is left, take takes n: one search may go through more than searchesPerSecond.
+// take takes n tries if any is left, so one search may exceed searchesPerSecond.
 func (s *searches) take(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckHost refuses IP addresses, localhost, and hosts with a port.
+// CheckHost refuses IP addresses, localhost, and whatever is not a host name without a port.
 func CheckHost(host string) error {
 	name := foldHost(host)
 	_, err := netip.ParseAddr(name)
@@ -53,7 +53,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-// CheckPolicy refuses a shared access policy that does not fit into a connection string.
+// CheckPolicy refuses a policy that proves or allows nothing, or fits no connection string.
 func CheckPolicy(p *core.AccessRule) error {
 	switch {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
@@ -147,7 +147,7 @@ func HostsOf(n *core.Namespace) []string {
 	return all
 }
 
-// The name by which a client has called the gateway may have a scheme, a port and a path.
+// foldHost folds a name by which a client called the gateway, without scheme, port and path.
 func foldHost(called string) string {
 	if _, rest, ok := strings.Cut(called, "://"); ok {
 		called = rest

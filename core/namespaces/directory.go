@@ -31,7 +31,7 @@ type Live interface {
 	Quotas() core.NamespaceQuotas
 	// Answers reports whether a folded host belongs to the namespace or to the gateway.
 	Answers(host string) bool
-	// Time returns the namespace's time when the store's time is now. Without a Clock, it is now.
+	// Time returns the namespace's time at the store's time now. Without a Clock, that is now.
 	Time(now time.Time) time.Time
 	// Faults and ChangeFaults implement faults.Book. The fault rules of a namespace of the
 	// registry are stored in its record; those of other namespaces are lost when the process ends.
@@ -174,7 +174,7 @@ func (d *Directory) goOpen(f func()) bool {
 	return true
 }
 
-// enter adds and returns m, or returns another namespace with its name.
+// enter adds m and returns it, or returns the namespace that has m's name; nil: d is closed.
 func (d *Directory) enter(m *member) *member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +188,7 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// If two namespaces have the same host, it belongs to the first. d.mu is held.
+// A host that two namespaces have identifies the one that was indexed first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
@@ -306,7 +306,7 @@ func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Spa
 	return &s.Space, nil
 }
 
-// Operator reports whether an identity may operate the gateway: with Manage on its own namespace.
+// Operator reports whether id has the operator's right: Manage on the gateway's own namespace.
 func (d *Directory) Operator(id core.Identity, now time.Time) bool {
 	return id.NamespaceID() == d.own.record.Load().ID && id.Check(core.Manage, "", now) == nil
 }

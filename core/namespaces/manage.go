@@ -134,7 +134,7 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change may call edit again. Policies without a key keep their keys, or get random ones.
+// edit may run several times. A policy without a key keeps its stored key, or gets a random one.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
 		m, err := d.find(ctx, name)

@@ -46,7 +46,7 @@ func (m *member) newRecord(n core.Namespace) *record {
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
-		o.Hosts = append(o.Hosts, n.Name) // a first segment with another namespace's name can only be the name of a queue
+		o.Hosts = append(o.Hosts, n.Name) // in a signed resource, a first segment that names another namespace can only be a queue's name
 	}
 	r.authority = auth.New(o)
 	return r
@@ -148,8 +148,8 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	}, nil
 }
 
-// close closes the namespace, and waits for its end. Its connections get the reason. A nil reason
-// means that the gateway is stopping, and closes the connections itself.
+// close closes the namespace, and waits for its end. Its connections get the reason. If reason is
+// nil, the gateway is stopping, and closes the connections itself.
 func (m *member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {

@@ -26,7 +26,7 @@ type pendingChanges struct {
 	woken wake.Signal
 }
 
-// A changed name "" means any namespace. changed does not block.
+// changed notes that the namespace with that name (any for "") may have changed. It never blocks.
 func (n *pendingChanges) changed(name string) {
 	n.mu.Lock()
 	if name == "" {
@@ -120,7 +120,7 @@ func (d *Directory) read(ctx context.Context, name string) error {
 		d.remove(before)
 	default:
 		d.mu.Lock()
-		d.losses++ // a goroutine that read the namespace before its deletion may apply it later
+		d.losses++ // a goroutine that read the namespace before its deletion may apply it later: see rereadAfterLoss
 		d.mu.Unlock()
 	}
 	return nil
@@ -180,7 +180,8 @@ func (d *Directory) readAll(ctx context.Context) error {
 	return nil
 }
 
-// apply ignores an older revision. It returns nil if another namespace has the name.
+// apply ignores an older revision. If another namespace has the name, the one created later wins,
+// but always a configured one. If n loses, apply returns nil.
 func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed
@@ -207,7 +208,7 @@ func (d *Directory) apply(n core.Namespace) *member {
 	return d.enter(newMember(d, n))
 }
 
-// sharedRead lets clients with unknown credentials share, and so limits, reads of the registry.
+// sharedRead limits reads of the registry for unknown credentials: clients share each read.
 type sharedRead struct {
 	mu      sync.Mutex
 	next    chan struct{} // closed when the next read has ended; nil: none is planned
@@ -253,7 +254,7 @@ func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	return d.version != version
 }
 
-// readOnce reads the registry when it may. Clients that come later wait for the next read.
+// readOnce waits for minReadInterval since the last read, then reads the registry.
 func (d *Directory) readOnce() {
 	s := &d.shared
 	s.mu.Lock()

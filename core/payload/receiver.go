@@ -39,8 +39,8 @@ type job struct {
 	drained func()
 }
 
-// With receive-and-delete, the stage locks messages and then deletes them, because deleted ones
-// could not be dead-lettered or released.
+// With receive-and-delete, the Transcoder locks messages and then deletes them, because deleted
+// ones could not be dead-lettered or released.
 func (t *Transcoder) receive(p plan, c *intercept.Call) {
 	o := c.Options
 	r := &receiver{t: t, plan: p, link: c.Link, address: c.Address, bridge: o.Deliver, deletes: o.Mode == core.ReceiveAndDelete}
@@ -120,7 +120,7 @@ const (
 	lastPause  = time.Second
 )
 
-// retry repeats the conversion for up to three quarters of the time that d is still locked.
+// retry repeats the conversion while a serializer is Busy, up to 3/4 of d's remaining lock time.
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()
@@ -194,7 +194,7 @@ func (r *receiver) handOver(ds []core.Delivery) {
 	}
 }
 
-// A worker that is busy releases its messages.
+// After Close, a busy worker, or the end of their session, releases the messages it works on.
 func (r *receiver) Close() {
 	r.cancel()
 	r.delivery.Lock()

@@ -246,7 +246,7 @@ func (d datum) asInstant() (int64, bool) {
 	return 0, false
 }
 
-// encodeDescribed is encodeAs if old is encoded as one of .NET's types.
+// encodeDescribed does what encodeAs does, for an old value that is encoded as one of .NET's types.
 func (d datum) encodeDescribed(dst, old []byte) ([]byte, bool) {
 	raw, _, err := value.ReadRaw(old[1:])
 	if err != nil {

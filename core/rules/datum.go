@@ -190,7 +190,7 @@ func decodeRare(raw []byte) datum {
 	return datum{kind: opaque, text: alias(raw)}
 }
 
-// One of .NET's types becomes the value inside, any other one is opaque.
+// A described value of a .NET type becomes the value inside it; any other becomes opaque.
 func decodeDescribed(raw []byte) datum {
 	unknown := datum{kind: opaque, text: alias(raw)}
 	descriptor, inner, err := value.ReadRaw(raw[1:])

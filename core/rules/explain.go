@@ -168,7 +168,7 @@ func (d datum) family() string {
 	}[d.kind]
 }
 
-// typeOf names a described value as .NET does.
+// typeOf returns the name of a value's type; for a described value, that of the type in .NET.
 func typeOf(raw []byte) string {
 	if k := value.KindOf(raw); k != value.KindDescribed {
 		return k.String()

@@ -166,7 +166,7 @@ func (o operand) continuation() string {
 	return "a comparison"
 }
 
-// predicate accepts a value that may be boolean as a condition.
+// predicate returns the operand as a condition, or an error if its value can never be boolean.
 func (o operand) predicate() (predicate, error) {
 	if o.condition != nil {
 		return o.condition, nil

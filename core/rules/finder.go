@@ -16,7 +16,7 @@ type finder struct {
 // Characters that are not in the run, and invalid UTF-8, have class 0 and match only _.
 const invalid rune = -1
 
-// newFinder ignores the skip of the first piece, which must have a literal.
+// newFinder ignores pieces[0].skip; pieces[0].literal must not be empty.
 func newFinder(pieces []piece) *finder {
 	length := utf8.RuneCountInString(pieces[0].literal)
 	for _, p := range pieces[1:] {

@@ -156,7 +156,7 @@ func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, err
 	return t, nil
 }
 
-// A double has a fraction, an exponent, or both.
+// A number is a double if it has a fraction or an exponent, or does not fit into 64 bits.
 func (l *lexer) numeral() (token, error) {
 	rest := l.sql[l.at:]
 	n, kind := digits(rest), tokenInteger

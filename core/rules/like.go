@@ -24,7 +24,7 @@ type pattern struct {
 type run struct {
 	pieces []piece
 	chars  int
-	finder *finder // finds what follows the skip of the first piece; nil if that is a single literal
+	finder *finder // finds what follows the skip of the first piece; nil if only one literal follows
 }
 
 // piece is a number of _ signs and the literal text after them.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// notes are what a parser records in a text that will be explained: the conditions without AND, OR
-// and NOT, and the properties and parameters in them, all with their places.
+// notes are what a parser records when an SQL text will be explained: the conditions without AND,
+// OR and NOT, and the properties and parameters in them, each with its place in the text.
 type notes struct {
 	sql      string
 	mentions []mention
@@ -93,8 +93,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	return dst
 }
 
-// decidingParts is deciding for parts joined by AND or OR. If the answer is Unknown and one part
-// would be enough for a match (anyMatches), all parts decided.
+// decidingParts is deciding for parts joined by AND or OR, with the answer whole. Parts with the
+// same answer decide; if it is Unknown and one part could match for all (anyMatches), all parts do.
 func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
 	for _, p := range parts {
 		t := p.truth(s)

@@ -84,7 +84,7 @@ type scope struct {
 	facts   Facts
 	slots   []datum // by slot: the value of the user property
 	filled  []int
-	places  []int  // by slot of the rule's names: the slot in this scope; nil: the same slot
+	places  []int  // for each slot of the rule's names, the slot in this scope; nil: the slots are the same
 	draft   *draft // set while an action runs: it then has the user properties
 	fault   *fault
 	work    int
@@ -181,7 +181,7 @@ func (s *scope) drafted(folded string) datum {
 	return s.draft.get(folded)
 }
 
-// Steps for finding a property by name: per byte of a message, and per property of a draft.
+// Steps of work to find a property by its name: per byte of properties, and per entry of a draft.
 const lookupCost, entryCost = 4, 64
 
 func isNamed(key []byte, folded string) bool {

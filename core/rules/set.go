@@ -30,7 +30,7 @@ type candidate struct {
 	places []int
 	// covered means that the subscription gets a plain copy in any case.
 	covered bool
-	// fallible means that the filter is evaluated even if its answer does not matter.
+	// fallible means that the filter can fail, so it is evaluated even if its answer is not needed.
 	fallible bool
 }
 
@@ -40,8 +40,8 @@ type Copy struct {
 	Rule *Rule
 	// Message is the subscription's message, which Rule's action has changed unless Err is set.
 	Message *core.Message
-	// Err is the error of Rule, which then makes no copy: the subscription's settings say whether
-	// the message becomes a dead letter.
+	// Err is why Rule could not be evaluated. Rule then makes no copy, and the subscription's
+	// settings say whether the message becomes a dead letter.
 	Err error
 }
 
@@ -66,7 +66,7 @@ func (s *Set) enter(r *Rule, sub int, covered bool) {
 		if len(r.calls) > 0 {
 			s.note(r.calls)
 		}
-		if r.names.bodies && !s.names.bodies { // not later, because ReadsBodies takes no lock
+		if r.names.bodies && !s.names.bodies { // before the rule is added, because ReadsBodies takes no lock
 			s.names.bodies = true
 		}
 		s.add(candidate{r, sub, s.places(r), covered, r.predicate.fallible()})

@@ -16,7 +16,7 @@ type shape struct {
 	buckets map[uint64][]candidate
 }
 
-// If the message lacks one of the properties, ok is false: no filter of the shape matches.
+// If the message lacks one of the user properties, ok is false: no filter of the shape matches.
 func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	for _, f := range sh.fields {
 		h = combine(h, maphash.String(seed, f.text(s.message)))

@@ -16,7 +16,7 @@ type Facts struct {
 	EnqueuedSequenceNumber int64
 	DeliveryCount          uint32 // 0 is a known value
 	State                  core.State
-	// Body decodes a message's body for conditions on its fields. If nil, these are Unknown.
+	// Body decodes a message's body for conditions on its fields. If Body is nil, they are Unknown.
 	Body func(*core.Message) (any, error)
 	// Ask returns whether a router passes the message. If nil, no rule may call a plugin.
 	Ask func(Call) (bool, error)
@@ -47,10 +47,10 @@ func (p *system) value(m *core.Message, f *Facts) datum {
 	return p.get(m, f)
 }
 
-// unset is the get of a property that no message has while it is published.
+// unset is the function get of a property that no message has while it is published.
 func unset(*core.Message, *Facts) datum { return datum{kind: null} }
 
-// ignored is the set of a property that an action may set without effect.
+// ignored is the function set of a property that an action may set without effect.
 func ignored(*core.Message, datum) error { return nil }
 
 var systems = func() map[string]*system {

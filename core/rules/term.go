@@ -116,7 +116,7 @@ func (p *parser) existence() operand {
 	return operand{at: at, condition: existence{o.value}}
 }
 
-// The name of a parameter was stored with or without the @, in any case.
+// A key of parameters may lack the @ of the token, and may differ from it in case.
 func (p *parser) parameter(t token) datum {
 	for key, raw := range value.MapEntries(p.parameters.Encoded()) {
 		if strings.EqualFold(strings.TrimPrefix(string(key), "@"), t.text[1:]) {

@@ -36,7 +36,7 @@ type Taps struct {
 	ended bool
 }
 
-// The messages of taps use memory. now returns the broker's time.
+// New returns Taps. memory bounds the messages that they hold; now returns the broker's time.
 func New(now func() time.Time, memory *fair.Pool) *Taps {
 	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "recordings of the namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }
