@@ -218,8 +218,8 @@ type Operations interface {
 	// Purge removes up to max available messages without reading them, as if each were locked and
 	// completed, and returns their number, also with an error. Locked, deferred and scheduled
 	// messages stay, and so do messages that arrive after it has begun. It does not delay other
-	// operations for long. Removing all messages takes as long as Clear, whatever their number.
-	// With Policy.Sessions it returns NotAllowed.
+	// operations for long, even if it removes all messages. With Policy.Sessions it returns
+	// NotAllowed.
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks, and returns one result per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument, a failure, or a result of Activate. With Policy.Sessions, a lost lock gives
