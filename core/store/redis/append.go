@@ -177,7 +177,7 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 		err = w.err
 	}
 	if err != nil {
-		err = fmt.Errorf("append messages to the keys '%s*': %w", sh.keys.Prefix, err)
+		err = fmt.Errorf("cannot append messages to the keys '%s*': %w", sh.keys.Prefix, err)
 		for _, i := range members {
 			answers[i].Err = err
 		}

@@ -13,7 +13,7 @@ import (
 func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) (d core.Delivery, bodiless bool, err error) {
 	m, enqueued, bodiless, err := e.Message(a)
 	if err != nil {
-		return core.Delivery{}, false, fmt.Errorf("decode message %d in the keys '%s*': %w", e.N, sh.keys.Prefix, err)
+		return core.Delivery{}, false, fmt.Errorf("cannot decode message %d in the keys '%s*': %w", e.N, sh.keys.Prefix, err)
 	}
 	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber:         sh.sequenceNumber(e.N),

@@ -60,7 +60,7 @@ func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []
 
 func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 	if err := s.server.Enter(ctx); err != nil {
-		return nil, fmt.Errorf("list namespaces: %w", err)
+		return nil, fmt.Errorf("cannot list namespaces: %w", err)
 	}
 	defer s.server.Calls.Done()
 	prefix, suffix, _ := strings.Cut(s.server.Names.Catalogue("*").Entities, "*")
@@ -337,7 +337,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 		if bodiless {
 			body, err := x.store.server.RDB.HGet(ctx, x.twin.of(x.store.server.Names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {
-				return nil, fmt.Errorf("read the body of message %d: %w", entries[i].N, err)
+				return nil, fmt.Errorf("cannot read the body of message %d: %w", entries[i].N, err)
 			}
 			if body == nil {
 				body = []byte{}

@@ -129,7 +129,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 		for _, raw := range page {
 			id, e, err := sh.parseEvent(raw)
 			if err != nil {
-				return nil, fmt.Errorf("decode event %s of the history in the key %s: %w", id, sh.keys.History, err)
+				return nil, fmt.Errorf("cannot decode event %s of the history in the key %s: %w", id, sh.keys.History, err)
 			}
 			trail.See(&e)
 			from = "(" + id

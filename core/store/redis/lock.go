@@ -90,7 +90,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	}
 	ds, next, err = p.lockMost(sh, &r)
 	if err != nil {
-		err = fmt.Errorf("lock %s: %w", sh.keys.Prefix, err)
+		err = fmt.Errorf("cannot lock messages in the keys '%s*': %w", sh.keys.Prefix, err)
 	}
 	return ds, next, err
 }

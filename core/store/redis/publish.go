@@ -221,9 +221,9 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 	for at, i := range members {
 		switch {
 		case err != nil:
-			answers[i].Err = fmt.Errorf("publish messages to the keys '%s*': %w", sh.keys.Prefix, err)
+			answers[i].Err = fmt.Errorf("cannot publish messages to the keys '%s*': %w", sh.keys.Prefix, err)
 		case w.answers[at].Err != nil:
-			answers[i].Err = fmt.Errorf("publish messages to the keys '%s*': %w", sh.keys.Prefix, w.answers[at].Err)
+			answers[i].Err = fmt.Errorf("cannot publish messages to the keys '%s*': %w", sh.keys.Prefix, w.answers[at].Err)
 		default:
 			answers[i] = w.answers[at]
 		}

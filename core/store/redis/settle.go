@@ -39,7 +39,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 			size += len(part[i].Properties.Encoded())
 		}
 		if err := sh.settles.Submit(ctx, w, len(part), size); err != nil {
-			errs = repeat(errs, fmt.Errorf("settle messages in the keys '%s*': %w", sh.keys.Prefix, err), len(part))
+			errs = repeat(errs, fmt.Errorf("cannot settle messages in the keys '%s*': %w", sh.keys.Prefix, err), len(part))
 			continue
 		}
 		errs = append(errs, w.errs...)
@@ -285,7 +285,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 		part := tokens[len(renewals):min(len(renewals)+batching.MaxBatch, len(tokens))]
 		w := &renewing{tokens: part}
 		if err := sh.renews.Submit(ctx, w, len(part), 0); err != nil {
-			renewals = repeatRenewal(renewals, fmt.Errorf("renew locks in the keys '%s*': %w", sh.keys.Prefix, err), len(part))
+			renewals = repeatRenewal(renewals, fmt.Errorf("cannot renew locks in the keys '%s*': %w", sh.keys.Prefix, err), len(part))
 			continue
 		}
 		renewals = append(renewals, w.renewals...)

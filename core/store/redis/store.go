@@ -79,7 +79,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		s.server.Stop()
 		s.server.Background.Wait()
 		_ = s.server.RDB.Close()
-		return nil, fmt.Errorf("cannot open store at %s: %w", s.server.Endpoint.Safe, err)
+		return nil, fmt.Errorf("cannot open the store at %s: %w", s.server.Endpoint.Safe, err)
 	}
 	return s, nil
 }
@@ -194,7 +194,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	if err := s.server.RDB.Close(); err != nil {
-		return fmt.Errorf("close store: %w", err)
+		return fmt.Errorf("cannot close the store: %w", err)
 	}
 	return nil
 }

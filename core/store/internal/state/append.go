@@ -23,11 +23,11 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 		return nil
 	})
 	if err != nil {
-		return refuseAll(answers, fmt.Errorf("append messages to %v: %w", p.Ref, err))
+		return refuseAll(answers, fmt.Errorf("cannot append messages to %v: %w", p.Ref, err))
 	}
 	t, _, ok := p.enterOnce(x)
 	if !ok {
-		return refuseAll(answers, fmt.Errorf("append messages to %v: %w", p.Ref, core.NotFound))
+		return refuseAll(answers, fmt.Errorf("cannot append messages to %v: %w", p.Ref, core.NotFound))
 	}
 	for i, group := range groups {
 		answers[i].Numbers, answers[i].Err = t.append(group, nil)
@@ -35,7 +35,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	t.leave()
 	large.End()
 	if err := t.wait(ctx); err != nil {
-		return refuseAll(answers, fmt.Errorf("append messages to %v: %w", p.Ref, err))
+		return refuseAll(answers, fmt.Errorf("cannot append messages to %v: %w", p.Ref, err))
 	}
 	return answers
 }

@@ -37,7 +37,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 	t.leave()
 	deliveries, err := t.complete(ctx, deliveries)
 	if err != nil {
-		return nil, fmt.Errorf("peek at %v: %w", p.Ref, err)
+		return nil, fmt.Errorf("cannot peek at %v: %w", p.Ref, err)
 	}
 	return deliveries, nil
 }

@@ -129,7 +129,7 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	e.Revision = 1
 	changed, end, err := c.create(e, q)
 	if err = c.done(ctx, changed, end, err); err != nil {
-		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
+		return core.Entity{}, fmt.Errorf("cannot create entity %s: %w", &e, err)
 	}
 	return cloneEntity(described(e)), nil
 }
@@ -235,7 +235,7 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	e = described(cloneEntity(e))
 	changed, _, end, err := c.update(&e, q, nil)
 	if err = c.done(ctx, changed, end, err); err != nil {
-		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
+		return core.Entity{}, fmt.Errorf("cannot update entity %s: %w", &e, err)
 	}
 	return cloneEntity(e), nil
 }
@@ -275,7 +275,7 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	changed, end, err := c.remove(keyOf(namespace, name))
 	if err = c.done(ctx, changed, end, err); err != nil {
-		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("cannot delete entity %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }

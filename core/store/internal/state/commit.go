@@ -16,28 +16,28 @@ func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	defer large.End()
 	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
 	if err != nil {
-		return nil, fmt.Errorf("commit changes to %v: %w", p.Ref, err)
+		return nil, fmt.Errorf("cannot commit changes to %v: %w", p.Ref, err)
 	}
 	t, ok := p.enterWith(x)
 	if !ok {
-		return nil, fmt.Errorf("commit changes to %v: %w", p.Ref, core.NotFound)
+		return nil, fmt.Errorf("cannot commit changes to %v: %w", p.Ref, core.NotFound)
 	}
 	numbers, err := t.commit(w)
 	t.leave()
 	large.End()
 	if waited := t.wait(ctx); waited != nil {
-		return nil, fmt.Errorf("commit changes to %v: %w", p.Ref, waited)
+		return nil, fmt.Errorf("cannot commit changes to %v: %w", p.Ref, waited)
 	}
 	return numbers, err
 }
 
 func (t *txn) commit(w core.Work) ([]int64, error) {
 	if err := t.checkSettlements(w.Settlements); err != nil {
-		return nil, fmt.Errorf("commit changes to %v: %w", t.Ref, err)
+		return nil, fmt.Errorf("cannot commit changes to %v: %w", t.Ref, err)
 	}
 	stateful, err := t.stateful(w.States)
 	if err != nil {
-		return nil, fmt.Errorf("commit changes to %v: %w", t.Ref, err)
+		return nil, fmt.Errorf("cannot commit changes to %v: %w", t.Ref, err)
 	}
 	cancelled := t.allInState(w.Cancels, scheduled, reserved)
 	if cancelled == nil {

@@ -122,7 +122,7 @@ func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err
 			case errors.Is(err, ErrDamaged):
 				damaged = append(damaged, e.n)
 			default:
-				return fmt.Errorf("read message %d of %v: %w", e.n, t.Ref, err)
+				return fmt.Errorf("cannot read message %d of %v: %w", e.n, t.Ref, err)
 			}
 			done(s.address(q.ref), t.number(e.n), err)
 		}
@@ -167,7 +167,7 @@ func (s *Store) loadScheduled(t *txn, q *queue) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("read scheduled message %d of %v: %w", e.n, q.ref, err)
+			return fmt.Errorf("cannot read scheduled message %d of %v: %w", e.n, q.ref, err)
 		}
 		if e.setMessage(m); e.state == scheduled {
 			e.message = nil

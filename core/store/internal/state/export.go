@@ -23,13 +23,13 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
 	if p == nil {
-		return fmt.Errorf("export %v: %w", r, core.NotFound)
+		return fmt.Errorf("cannot export %v: %w", r, core.NotFound)
 	}
 	defer p.mu.Unlock()
 	t := txn{partition: p, handle: &handle{Store: s, Ref: r}}
 	for _, home := range p.homes() {
 		if err := t.export(ctx, home, take); err != nil {
-			return fmt.Errorf("export %v: %w", r, err)
+			return fmt.Errorf("cannot export %v: %w", r, err)
 		}
 	}
 	return s.stopped()
@@ -159,7 +159,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 		err = s.waitAll(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("import into %v: %w", r, err)
+		return fmt.Errorf("cannot import into %v: %w", r, err)
 	}
 	return nil
 }

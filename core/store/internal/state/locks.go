@@ -67,7 +67,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	t.leave()
 	ds, err := t.complete(ctx, ds)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("lock messages of %v: %w", t.Ref, err)
+		return nil, time.Time{}, fmt.Errorf("cannot lock messages of %v: %w", t.Ref, err)
 	}
 	return ds, instant(next), nil
 }
@@ -125,7 +125,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	t.leave()
 	if err := p.stopped(); err != nil {
 		for i := range answers {
-			answers[i] = core.Renewal{Err: fmt.Errorf("renew a lock in %v: %w", p.Ref, err)}
+			answers[i] = core.Renewal{Err: fmt.Errorf("cannot renew a lock in %v: %w", p.Ref, err)}
 		}
 	}
 	return answers
@@ -213,7 +213,7 @@ func (t *txn) inState(number int64, as ...MessageState) *entry {
 }
 
 func missing(what string, r core.Ref, numbers []int64) error {
-	return fmt.Errorf("find the %s messages %v of %v: %w", what, numbers, r, core.MessageNotFound)
+	return fmt.Errorf("cannot find the %s messages %v of %v: %w", what, numbers, r, core.MessageNotFound)
 }
 
 // EndLinks ends the locks that cannot outlive the process that last used the store: those of

@@ -116,7 +116,7 @@ func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 		for _, home := range homes {
 			for sub := range core.SubQueues {
 				if err := s.relocate(ctx, p, home, sub, from); err != nil {
-					return fmt.Errorf("compact entity %s, partition %d: %w", p.entityID, p.index, err)
+					return fmt.Errorf("cannot compact entity %s, partition %d: %w", p.entityID, p.index, err)
 				}
 			}
 		}

@@ -24,11 +24,11 @@ func (r *registry) CreateNamespace(ctx context.Context, n core.Namespace) (core.
 	n.Revision = 1
 	end, ok := r.enter(n)
 	if !ok {
-		return core.Namespace{}, fmt.Errorf("create namespace %s: %w", n.Name, core.AlreadyExists)
+		return core.Namespace{}, fmt.Errorf("cannot create namespace %s: %w", n.Name, core.AlreadyExists)
 	}
 	r.tell(n.Name)
 	if err := r.ledger.wait(ctx, end); err != nil {
-		return core.Namespace{}, fmt.Errorf("create namespace %s: %w", n.Name, err)
+		return core.Namespace{}, fmt.Errorf("cannot create namespace %s: %w", n.Name, err)
 	}
 	return cloneNamespace(n), nil
 }
@@ -86,7 +86,7 @@ func (r *registry) UpdateNamespace(ctx context.Context, n core.Namespace) (core.
 		err = r.ledger.wait(ctx, end)
 	}
 	if err != nil {
-		return core.Namespace{}, fmt.Errorf("update namespace %s: %w", n.Name, err)
+		return core.Namespace{}, fmt.Errorf("cannot update namespace %s: %w", n.Name, err)
 	}
 	return cloneNamespace(n), nil
 }
@@ -134,12 +134,12 @@ const removalStep = 100
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	id, end, ok := s.takeNamespace(name, s.millis())
 	if !ok {
-		return fmt.Errorf("delete namespace %s: %w", name, core.NotFound)
+		return fmt.Errorf("cannot delete namespace %s: %w", name, core.NotFound)
 	}
 	s.removeEntities(id)
 	s.registry.tell(name)
 	if err := s.wait(ctx, end); err != nil {
-		return fmt.Errorf("delete namespace %s: %w", name, err)
+		return fmt.Errorf("cannot delete namespace %s: %w", name, err)
 	}
 	return nil
 }

@@ -29,11 +29,11 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 		return nil
 	})
 	if err != nil {
-		return refuseAll(answers, fmt.Errorf("publish messages to %v: %w", p.Ref, err))
+		return refuseAll(answers, fmt.Errorf("cannot publish messages to %v: %w", p.Ref, err))
 	}
 	t, _, ok := p.enterOnce(x)
 	if !ok {
-		return refuseAll(answers, fmt.Errorf("publish messages to %v: %w", p.Ref, core.NotFound))
+		return refuseAll(answers, fmt.Errorf("cannot publish messages to %v: %w", p.Ref, core.NotFound))
 	}
 	for i, group := range groups {
 		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
@@ -41,7 +41,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 	t.leave()
 	large.End()
 	if err := t.wait(ctx); err != nil {
-		return refuseAll(answers, fmt.Errorf("publish messages to %v: %w", p.Ref, err))
+		return refuseAll(answers, fmt.Errorf("cannot publish messages to %v: %w", p.Ref, err))
 	}
 	return answers
 }
@@ -52,7 +52,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	}
 	sources, ok := t.sources(group)
 	if !ok {
-		return nil, fmt.Errorf("publish messages to %v: the lock of a scheduled message that is due has ended: %w", t.Ref, core.LockLost)
+		return nil, fmt.Errorf("cannot publish messages to %v: the lock of a scheduled message that is due has ended: %w", t.Ref, core.LockLost)
 	}
 	if t.isFull() && t.needsRoom(group, spare) {
 		return nil, t.full()
@@ -72,7 +72,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 }
 
 func (t *txn) outdated(version int64) error {
-	return fmt.Errorf("publish messages to %v: the publication used version %d of the topic's subscriptions, but the current one is %d: %w",
+	return fmt.Errorf("cannot publish messages to %v: the publication used version %d of the topic's subscriptions, but the current one is %d: %w",
 		t.Ref, version, t.version, core.Conflict)
 }
 

@@ -66,7 +66,7 @@ func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.R
 	change.Rule = cloneRule(change.Rule)
 	changed, version, end, err := c.update(&e, core.NamespaceQuotas{}, &change)
 	if err = c.done(ctx, changed, end, err); err != nil {
-		return core.Entity{}, 0, fmt.Errorf("change a rule of %s: %w", &e, err)
+		return core.Entity{}, 0, fmt.Errorf("cannot change a rule of %s: %w", &e, err)
 	}
 	return cloneEntity(e), version, nil
 }
@@ -85,7 +85,7 @@ func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Ru
 			return cloneRule(r), nil
 		}
 	}
-	return core.Rule{}, fmt.Errorf("read rule %s of %s: %w", name, &e, core.NotFound)
+	return core.Rule{}, fmt.Errorf("cannot read rule %s of %s: %w", name, &e, core.NotFound)
 }
 
 const allRules = math.MaxInt

@@ -29,7 +29,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 		err = core.SessionLockLost
 	}
 	if err != nil {
-		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept a session of %v: %w", p.Ref, err)
+		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("cannot accept a session of %v: %w", p.Ref, err)
 	}
 	return l, ok, next, nil
 }
@@ -83,7 +83,7 @@ func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *ses
 }
 
 func (p *handle) sessionLockLost() error {
-	return fmt.Errorf("check the lock of a session of %v: %w", p.Ref, cmp.Or(p.stopped(), error(core.SessionLockLost)))
+	return fmt.Errorf("cannot use the lock of a session of %v: %w", p.Ref, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
 func (t *txn) holds(l *core.SessionLock) *session {
@@ -194,7 +194,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("set the state of a session of %v: %w", p.Ref, err)
+		return fmt.Errorf("cannot set the state of a session of %v: %w", p.Ref, err)
 	}
 	t, x, err := p.enterSession(&l, room)
 	if err != nil {

@@ -26,9 +26,9 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	stopped := p.stopped()
 	for i := range errs {
 		if errs[i] != nil && stopped != nil { // the journal has failed, so these locks may still be held after a restart
-			errs[i] = fmt.Errorf("settle a message of %v: %w", p.Ref, stopped)
+			errs[i] = fmt.Errorf("cannot settle a message of %v: %w", p.Ref, stopped)
 		} else if err != nil {
-			errs[i] = fmt.Errorf("settle a message of %v: %w", p.Ref, err)
+			errs[i] = fmt.Errorf("cannot settle a message of %v: %w", p.Ref, err)
 		}
 	}
 	return errs
@@ -122,7 +122,7 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
-		return fmt.Errorf("settle a message with the unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
+		return fmt.Errorf("cannot settle a message with the unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
 	case s.Outcome == core.DeadLetterOutcome && t.Ref.Sub.IsDeadLetter():
 		return core.NotAllowed
 	}

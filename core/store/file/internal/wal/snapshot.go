@@ -65,7 +65,7 @@ func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Wr
 	defer l.snapshots.writing.Unlock()
 	info, err := l.writeSnapshot(ctx, from, write)
 	if err != nil {
-		return SnapshotInfo{}, fmt.Errorf("write a snapshot of the log in %s: %w", l.dir, err)
+		return SnapshotInfo{}, fmt.Errorf("cannot write a snapshot of the log in %s: %w", l.dir, err)
 	}
 	l.snapshots.linking.RLock()
 	defer l.snapshots.linking.RUnlock()

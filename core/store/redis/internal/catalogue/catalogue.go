@@ -50,7 +50,7 @@ func catalogueValue(e *core.Entity) (string, error) {
 	described.Rules = nil
 	record, err := json.Marshal(described)
 	if err != nil {
-		return "", fmt.Errorf("encode entity %s: %w", e, err)
+		return "", fmt.Errorf("cannot encode entity %s: %w", e, err)
 	}
 	return revisionPrefix(e.Revision, e.ID) + string(record), nil
 }
@@ -194,7 +194,7 @@ func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID str
 		cmds[i] = redis.NewCmd(ctx, script.TopicSetVersion.Command([]any{s.server.Names.Stream(r), s.server.Names.Head(r)}, v)...)
 	}
 	if err := s.server.Exchange(ctx, conn.Replicated, cmds...); err != nil {
-		return fmt.Errorf("update the partitions of the topic %s: %w", topicID, err)
+		return fmt.Errorf("cannot update the partitions of the topic %s: %w", topicID, err)
 	}
 	_, err := s.server.Eval(ctx, script.TopicClearFence, []any{k.Fences}, topicID, v)
 	return err

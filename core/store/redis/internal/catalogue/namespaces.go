@@ -16,7 +16,7 @@ import (
 func registryValue(n *core.Namespace) (string, error) {
 	text, err := json.Marshal(n)
 	if err != nil {
-		return "", fmt.Errorf("encode namespace %s: %w", n.Name, err)
+		return "", fmt.Errorf("cannot encode namespace %s: %w", n.Name, err)
 	}
 	return revisionPrefix(n.Revision, n.ID) + string(text), nil
 }

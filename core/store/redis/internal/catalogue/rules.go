@@ -16,7 +16,7 @@ import (
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("encode rule %s: %w", r.Name, err)
+		return "", fmt.Errorf("cannot encode rule %s: %w", r.Name, err)
 	}
 	return core.FoldName(r.Name) + "\x00" + string(record), nil
 }

@@ -51,7 +51,7 @@ func parseEntry(raw any) (Entry, error) {
 		name, _ := fields[i].(string)
 		text, _ := fields[i+1].(string)
 		if err := e.set(name, text); err != nil {
-			return Entry{}, fmt.Errorf("decode the field %q of the stream entry %s: %w", name, id, err)
+			return Entry{}, fmt.Errorf("cannot decode the field %q of the stream entry %s: %w", name, id, err)
 		}
 	}
 	return e, nil

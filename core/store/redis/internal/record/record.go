@@ -97,7 +97,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 		recorders.Put(r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
+		return nil, fmt.Errorf("cannot encode a record: %w", err)
 	}
 	return View(record.String()), nil
 }
@@ -257,7 +257,7 @@ func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool
 	r.record = ""
 	readers.Put(r)
 	if err != nil {
-		return nil, 0, false, fmt.Errorf("decode record: %w", err)
+		return nil, 0, false, fmt.Errorf("cannot decode a record: %w", err)
 	}
 	return m, enqueued, bodiless, nil
 }
