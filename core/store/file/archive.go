@@ -126,7 +126,7 @@ func (s *Store) removeLinks() {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
 	}
 	if err = errors.Join(err, s.o.fs.Remove(dir)); err != nil {
-		s.o.Logger.Warn("cannot remove the links of a backup, which occupy disk space: remove the directory", "dir", dir, "err", err)
+		s.o.Logger.Warn("cannot remove the hard links of a backup, which keep removed files of the log on the disk: remove the directory", "dir", dir, "err", err)
 	}
 }
 

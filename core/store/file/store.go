@@ -151,7 +151,7 @@ func (s *Store) replay() error {
 		if _, damaged := errors.AsType[*wal.DamageError](err); !damaged {
 			return fmt.Errorf("cannot load a snapshot of %s: %w", s.dir, err)
 		}
-		s.o.Logger.Warn("a snapshot is damaged: the gateway uses the previous one", "err", err)
+		s.o.Logger.Warn("a snapshot is damaged: the gateway tries the previous snapshot, or the whole log", "err", err)
 	}
 	if s.Store == nil {
 		s.Store = s.newMemory(now)

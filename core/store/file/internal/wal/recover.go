@@ -83,7 +83,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	}
 	n := int(min(size, segmentHeaderSize))
 	if k, err := file.ReadAt(b[:n], 0); k < n {
-		r.o.Logger.Error("cannot read the header of a file of the log", "file", r.path(name), "err", err)
+		r.o.Logger.Error("cannot read the header of a file of the log; the gateway continues without the header", "file", r.path(name), "err", err)
 		clear(b[:])
 	}
 	return b, size, nil
@@ -182,7 +182,7 @@ func (r *recovery) find() error {
 		}
 		if r.synced <= r.end {
 			if len(r.logs) > 0 && (r.lost || reason != "") {
-				r.o.Logger.Warn("removed the end of the log, which was not completely written",
+				r.o.Logger.Warn("removed the incompletely written end of the log, after the last synced record",
 					"dir", r.dir, "segment", r.end.Segment(), "offset", r.end.Offset(), "reason", reason)
 			}
 			return nil
@@ -285,7 +285,7 @@ func (r *recovery) evidence() error {
 			r.synced = max(r.synced, sc.synced)
 		}
 		if err != nil {
-			r.o.Logger.Error("cannot read a segment of the log", "file", r.path(s.name()), "err", err)
+			r.o.Logger.Error("cannot read the end of a file of the log, which would show whether synced records are lost", "file", r.path(s.name()), "err", err)
 		}
 		if err := file.Close(); err != nil {
 			return err
