@@ -49,7 +49,7 @@ func (b Body) Value() (any, error) {
 	case b.Kind == BodySequence && len(sections) > 1:
 		return sections, nil
 	default:
-		return nil, fmt.Errorf("the body has %d sections of kind %d, which do not form a value", len(sections), b.Kind)
+		return nil, fmt.Errorf("the body must be one AMQP value section, or AMQP sequence sections")
 	}
 }
 

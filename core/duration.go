@@ -100,7 +100,7 @@ func ParseTicks(s string) (int64, error) {
 	}
 	switch {
 	case parts == 0:
-		return 0, fmt.Errorf("the duration has no value after %q", s)
+		return 0, fmt.Errorf("the duration %q has no number", s)
 	case negative:
 		return -int64(sum), nil // also correct for sum == most: -int64(1<<63) equals itself
 	}

@@ -176,7 +176,7 @@ func ValidateName(name string) error {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
 	}
 	if i := indexOutside(name, ".-_/~"); i >= 0 {
-		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-', '_', '/' and '~'.", name, runeAt(name, i), i)
+		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q: use letters, digits, '.', '-', '_', '/' and '~'.", name, runeAt(name, i))
 	}
 	for segment := range strings.SplitSeq(name, "/") {
 		switch {
@@ -307,7 +307,7 @@ func validateOwnName(kind, name string) error {
 		return Refuse(InvalidArgument, "The %s name '%.60s' has %d characters: it must have 1 to %d.", kind, name, len(name), MaxSubscriptionName)
 	}
 	if i := indexOutside(name, ".-_"); i >= 0 {
-		return Refuse(InvalidArgument, "The %s name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_'.", kind, name, runeAt(name, i), i)
+		return Refuse(InvalidArgument, "The %s name '%s' is not allowed because of %q: use letters, digits, '.', '-' and '_'.", kind, name, runeAt(name, i))
 	}
 	if name == "." || name == ".." {
 		return Refuse(InvalidArgument, "The %s name '%s' is not allowed, because HTTP clients remove it from URLs: use another name.", kind, name)

@@ -36,7 +36,7 @@ func TestDeletesAskOnATerminalIfThereAreMessages(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"n\n", "queue delete q", exitFailure, "permanently delete the queue q with 3 messages. Continue? [y/N] crosstown: cancelled: nothing was removed"},
+		{"n\n", "queue delete q", exitFailure, "permanently delete the queue q with 3 messages. Continue? [y/N] crosstown: not confirmed: nothing was changed"},
 		{"\n", "topic delete t", exitFailure, "permanently delete the topic t with 1 message"},
 		{"n\n", "subscription delete t s", exitFailure, "delete the subscription t/Subscriptions/s with 1 message"},
 		{"", "queue delete q", exitUsage, "confirm with --yes"},

@@ -36,7 +36,7 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		{"no such context", "", []string{"--context=none"}, "connection fail", []string{`context \"none\" does not exist`}},
 		{"no connection string", "Endpoint=x", nil, "connection fail", []string{"CROSSTOWN_CONNECTION_STRING"}},
 		{"no such host", at("nowhere.invalid:1"), nil, "connection ok, name fail", []string{"correct the host"}},
-		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "start a gateway there with: crosstown"}},
+		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "run crosstown there to start a gateway"}},
 		{"no trust", g.secure, []string{"--data=" + t.TempDir()}, "connection ok, name ok, port ok, TLS fail", []string{"unknown authority", "--ca FILE"}},
 		{"no TLS there", strings.Replace(at(web.Listener.Addr().String()), ";UseDevelopmentEmulator=true", "", 1), nil, "connection ok, name ok, port ok, TLS fail", []string{"add UseDevelopmentEmulator=true"}},
 		{"another program", at(web.Listener.Addr().String()), nil, "connection ok, name ok, port ok, TLS ok, gateway warn, authorization fail", []string{"the server is not a Crosstown gateway: it answers 404 Not Found"}},

@@ -99,7 +99,7 @@ func parseDelay(v any) (time.Duration, error) {
 	return time.Duration(min(seconds*1e9, float64(core.Forever-time.Second))), nil
 }
 
-var errDelay = core.Refuse(core.InvalidArgument, "%s is not a delay: use a number of seconds of at least 0, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
+var errDelay = core.Refuse(core.InvalidArgument, "The value of %s is not a delay: use a number of seconds of at least 0, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
 func parseInstant(v any) (time.Time, error) {
 	if t, ok := v.(value.Timestamp); ok {

@@ -48,7 +48,7 @@ func parse(expression string) (*Ticks, error) {
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return nil, fmt.Errorf("%.80q has no fixed times, so gateways could not agree on them: %s, or */5 * * * * for every five minutes", expression, form)
+		return nil, fmt.Errorf("%.80q has no fixed times, so several gateways would disagree on when to send: %s, or */5 * * * * for every five minutes", expression, form)
 	}
 	return &Ticks{spec: spec, everyHour: spec.Hour&everyHour == everyHour}, nil
 }

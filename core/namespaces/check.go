@@ -57,7 +57,7 @@ func isLabel(s string) bool {
 func CheckPolicy(p *core.AccessRule) error {
 	switch {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
-		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid policy name: use letters, digits and hyphens.", p.Name)
+		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid policy name: use 1 to %d letters, digits and hyphens.", p.Name, core.MaxKeyLength)
 	case p.PrimaryKey == "" && p.Certificate == "":
 		return core.Refuse(core.InvalidArgument, "The policy '%s' has neither a key nor a certificate: specify one of them.", p.Name)
 	case strings.ContainsAny(p.PrimaryKey+p.SecondaryKey, "; \t\n"):

@@ -134,7 +134,7 @@ func (c *crowd) receive(receiver int) {
 		case <-c.done:
 			return
 		case <-timeout:
-			c.Errorf("receiver %d: the receivers did not get all messages in time", receiver)
+			c.Errorf("receiver %d timed out: the receivers did not get all messages in time", receiver)
 			return
 		}
 	}

@@ -37,7 +37,7 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 		return Usagef("standard input ended without an answer: confirm with --yes")
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return fmt.Errorf("cancelled: nothing was removed")
+		return fmt.Errorf("not confirmed: nothing was changed")
 	}
 	return nil
 }

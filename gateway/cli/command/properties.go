@@ -25,7 +25,7 @@ func Properties(flag string, texts []string, prefix string) (core.Properties, er
 			continue
 		}
 		if !utf8.ValidString(text) {
-			errs = append(errs, fmt.Errorf("%s: %q is not UTF-8: a property is text in UTF-8", flag, text))
+			errs = append(errs, fmt.Errorf("%s is %q, which is not UTF-8: encode properties in UTF-8", flag, text))
 			continue
 		}
 		values[prefix+name] = typed(value)

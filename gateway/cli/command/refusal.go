@@ -86,7 +86,7 @@ func (t *Target) reason(err error) error {
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
 	if lost, ok := errors.AsType[*amqp.ConnError](err); unreachable || ok && lost.RemoteErr == nil {
-		return fmt.Errorf("cannot connect to %s%s: %w: start a gateway there with: crosstown; or specify another gateway with --connection-string or --context", t.Host, t.From(), err)
+		return fmt.Errorf("cannot connect to %s%s: %w: run crosstown there to start a gateway, or specify another gateway with --connection-string or --context", t.Host, t.From(), err)
 	}
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return t.withRemedy(statusOf[refused.Condition], cmp.Or(Said(err), err.Error()))

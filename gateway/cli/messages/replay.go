@@ -247,7 +247,7 @@ func (r *replayer) flush(ctx context.Context) error {
 	}
 	if refused > 0 && len(r.ms) > 1 {
 		last := r.lines[len(r.lines)-1]
-		errs = append(errs, fmt.Errorf("failed to send %s of lines %d to %d, and did not try the lines after %[3]d: repair the failed lines, then replay these lines and all lines after them", command.Messages(refused), r.lines[0], last))
+		errs = append(errs, fmt.Errorf("failed to send %s of lines %d to %d, and did not try the lines after %[3]d: repair the failed lines, then replay them and all lines after line %[3]d", command.Messages(refused), r.lines[0], last))
 	}
 	r.ms, r.lines, r.size = nil, nil, 0
 	r.progress.At(r.sent)

@@ -122,7 +122,7 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 	began := time.Now()
 	var err error
 	if x.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", x.target.Address()); err != nil {
-		return x.note("port", fail, "start a gateway there with: crosstown; or allow the connection in the firewalls; or specify another gateway with --connection-string or --context", "%v", err)
+		return x.note("port", fail, "run crosstown there to start a gateway, allow the connection in the firewalls, or specify another gateway with --connection-string or --context", "%v", err)
 	}
 	return x.note("port", ok, "", "%s accepts a connection, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
 }

@@ -82,7 +82,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 			answers[i].yes = true
 		case core.VerdictDrop:
 		default:
-			answers[i].err = fmt.Errorf("the plugin '%s' answered neither yes nor no: %s: %s", c.Name, v.Reason, v.Description)
+			answers[i].err = fmt.Errorf("the plugin '%s' must answer a rule with pass or drop, but answered %v: %s: %s", c.Name, v.Action, v.Reason, v.Description)
 		}
 	}
 	return answers, nil
