@@ -91,7 +91,7 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	})
 	err := srv.Serve(ln)
 	if stop() {
-		return fmt.Errorf("serve on %s: %w", ln.Addr(), err)
+		return fmt.Errorf("cannot serve on %s: %w", ln.Addr(), err)
 	}
 	<-stopped
 	return nil

@@ -42,7 +42,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 			return nil, fmt.Errorf("this user may not write to the data directory %s: change its owner or permissions, or choose another with --data: %w", c.Data, err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: choose another data directory with --data, or set a certificate with --tls-cert and --tls-key", err)
+			return nil, fmt.Errorf("%w. To use another data directory, set --data; to use your own certificate, set --tls-cert and --tls-key", err)
 		}
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}

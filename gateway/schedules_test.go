@@ -90,7 +90,7 @@ func TestSchedulesOverHTTP(t *testing.T) {
 		{owner, http.MethodGet, "/a", "", 200, `"properties":{"n":1.5}`},
 		{owner, http.MethodGet, "?skip=1", "", 200, `{"schedules":[]}`},
 		{owner, http.MethodGet, "?top=x", "", 400, "top is"},
-		{owner, http.MethodPut, "/b", `{"crom": 1}`, 400, "The body is not JSON like"},
+		{owner, http.MethodPut, "/b", `{"crom": 1}`, 400, "The body is not valid: "},
 		{owner, http.MethodPut, "/b", body + "}", 400, "text follows the JSON value"},
 		{owner, http.MethodPut, "/b", `{}`, 400, "has an invalid 'cron'"},
 		{owner, http.MethodPost, "/a", body, 405, "GET, PUT, DELETE"},

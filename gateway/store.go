@@ -32,7 +32,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	default:
 		opened, err := redis.Open(ctx, c.Store, redis.Options{Logger: log})
 		if err != nil {
-			return nil, fmt.Errorf("%w, or choose another store with --store", err)
+			return nil, fmt.Errorf("%w. To use another store, set --store", err)
 		}
 		return &store{Store: opened, redis: opened}, nil
 	}
@@ -47,7 +47,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 		Sync: file.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the file store: %w, choose another directory with --data, or choose another store with --store", err)
+		return nil, fmt.Errorf("cannot open the file store: %w. To use another directory, set --data; to use another store, set --store", err)
 	}
 	return &store{Store: opened, file: opened}, nil
 }

@@ -55,7 +55,7 @@ func TestOperationsGoWrongOnDemand(t *testing.T) {
 			{e, `{}`, "does not allow faults"},
 			{&in, `{"operation": "peek", "effect": "lose-lock"}`, "is not possible for the operation peek: use fail"},
 			{&in, `{"delay": "soon"}`, `delay is \"soon\": it must be a duration`},
-			{&in, `{"colour": "red"}`, "is not JSON like"},
+			{&in, `{"colour": "red"}`, "It must be JSON such as "},
 		} {
 			if a := refused.e.http("POST", "$crosstown/faults", refused.body, nil); a.status/100 != 4 || !strings.Contains(a.body, refused.want) {
 				e.Errorf("%s: got %d %s", refused.body, a.status, a.body)

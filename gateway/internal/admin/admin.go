@@ -95,7 +95,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes, which is the limit.", most)
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely. It may have at most %d bytes.", most)
+	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely in time: send it without long pauses.")
 }
 
 func (c *call) readAtMost(most int64, request any, example string) error {
@@ -116,7 +116,7 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 		err = errors.New("text follows the JSON value")
 	}
 	if err != nil {
-		return core.Refuse(core.InvalidArgument, "The body is not JSON like %s: %v.", example, err)
+		return core.Refuse(core.InvalidArgument, "The body is not valid: %v. It must be JSON such as %s.", err, example)
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
-		return e, nil, core.Refuse(core.NotFound, "'%s' is %s. Send GET %sNAME, with the name of such an entity as NAME.", c.path, isNot, path)
+		return e, nil, core.Refuse(core.NotFound, "'%s' is %s: use GET %sNAME with the name of one.", c.path, isNot, path)
 	}
 	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
 		return e, nil, err

@@ -109,7 +109,7 @@ func (p *parser) operand() (any, error) {
 		return float64(n), nil
 	}
 	if word == "" || minus {
-		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:])
+		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:]+"]")
 	}
 	if p.takes('.') { // a function that the template declares
 		word += "." + p.word()

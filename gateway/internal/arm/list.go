@@ -66,7 +66,7 @@ func length(v any) (int, error) {
 	case map[string]any:
 		return len(v), nil
 	}
-	return 0, fmt.Errorf("%v has no length", v)
+	return 0, fmt.Errorf("%v has no length: use a string, a list or an object", v)
 }
 
 // joined concatenates lists. ok is false if the first argument is not a list.
@@ -155,7 +155,7 @@ func edge(v any, last bool) (any, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, errors.New("the list is empty")
+		return nil, errors.New("the argument must be a list or a string that is not empty")
 	}
 	if last {
 		return list[len(list)-1], nil

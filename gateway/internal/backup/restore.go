@@ -84,7 +84,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 		_, err = r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
 	}
 	if err != nil {
-		return fmt.Errorf("create %s: %w", &e, err)
+		return fmt.Errorf("cannot create %s: %w", &e, err)
 	}
 	r.created = append(r.created, e)
 	return nil
@@ -134,7 +134,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("restore %s: %w", p.Entity, err)
+		return fmt.Errorf("cannot restore %s: %w", p.Entity, err)
 	}
 	return nil
 }

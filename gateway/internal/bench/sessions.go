@@ -58,7 +58,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) error {
 	conn, ok := c.(sessionConnection)
 	if !ok {
-		return errors.New("--mode sessions requires AMQP")
+		return errors.New("--mode sessions requires AMQP: use amqp:// or amqps:// in --url")
 	}
 	link, release, err := conn.acceptSession(ctx, taker.entity, r.o.receiveOptions())
 	if err != nil {

@@ -127,7 +127,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		"what only Azure knows of a resource of its own": {
 			queue + `"ns/q", "properties": {"forwardTo": "[reference('self').id]"}}`, nil, `resources\[0\]\.properties\.forwardTo: .* by Azure`,
 		},
-		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `the list is empty`},
+		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `the argument must be a list or a string that is not empty`},
 		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `the function requires at least 3 arguments, but got 1`},
 	} {
 		text := `{"parameters": {"q": {"type": "string"}, "d": {"type": "string", "defaultValue": "[uniqueString('y')]"}, "self": {"type": "string", "defaultValue": "[parameters('self')]"}},

@@ -360,7 +360,7 @@ func TestPortsInUseAreAllNamedWithTheRemedy(t *testing.T) {
 	}
 	for _, addr := range taken {
 		_, port, _ := net.SplitHostPort(addr)
-		if want := "listen on " + addr + ": port " + port + " is in use"; !strings.Contains(err.Error(), want) {
+		if want := "cannot listen on " + addr + ": port " + port + " is in use"; !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q lacks %q", err, want)
 		}
 	}
