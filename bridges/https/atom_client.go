@@ -275,7 +275,7 @@ func (c *AdminClient) rule(subscription, name string, description *node) (core.R
 	}
 	r, err := readRule(known)
 	if err != nil {
-		return r, fmt.Errorf("read rule %s of %s: %w", name, subscription, err)
+		return r, fmt.Errorf("cannot read rule %s of %s: %w", name, subscription, err)
 	}
 	r.Name = name
 	return r, nil

@@ -147,7 +147,7 @@ func readAction(n *node) (sql string, parameters core.Properties, err error) {
 		parameters, err = readPairs(n.child("Parameters"))
 		return sql, parameters, err
 	}
-	return "", core.Properties{}, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Action> is unknown: write i:type=\"SqlRuleAction\" or EmptyRuleAction.", n.typ)
+	return "", core.Properties{}, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Action> is unknown: i:type must be SqlRuleAction or EmptyRuleAction.", n.typ)
 }
 
 func readExpression(n *node) (string, error) {

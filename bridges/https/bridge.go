@@ -157,7 +157,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		if ctx.Err() != nil {
 			return nil // expected: the end of ctx has closed the listener
 		}
-		return fmt.Errorf("serve http on %s: %w", ln.Addr(), err)
+		return fmt.Errorf("cannot serve HTTP on %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
 	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), b.opts.Grace)

@@ -110,7 +110,7 @@ func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) er
 		payload, _ := encoded.([]byte)
 		a, err := amqp.ReadMessage(payload)
 		if err != nil {
-			return fmt.Errorf("read message %d of the remote's response: %w", i, err)
+			return fmt.Errorf("cannot read message %d of the remote's response: %w", i, err)
 		}
 		use(a, entry)
 	}

@@ -45,7 +45,7 @@ func build(program, pkg string, flags []string) (string, error) {
 	if strings.HasPrefix(pkg, module+"/") {
 		found, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 		if err != nil {
-			return "", fmt.Errorf("find the folder of %s: %w", module, err)
+			return "", fmt.Errorf("cannot find the folder of %s: %w", module, err)
 		}
 		root = strings.TrimSpace(string(found))
 	}

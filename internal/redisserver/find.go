@@ -38,7 +38,7 @@ func CheckVersion(path string, major, minor int) error {
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
-		return fmt.Errorf("ask %s for its version: %w", path, err)
+		return fmt.Errorf("cannot ask %s for its version: %w", path, err)
 	}
 	m := versionText.FindSubmatch(out)
 	if m == nil {

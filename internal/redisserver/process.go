@@ -43,7 +43,7 @@ func Start(program, dir string, args ...string) (*Process, error) {
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
+		return nil, fmt.Errorf("cannot start %s: %w", program, err)
 	}
 	return p, nil
 }

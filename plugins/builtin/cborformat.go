@@ -175,7 +175,7 @@ func appendCBORDecimal(dst []byte, s string) ([]byte, error) {
 	if m, e, ok := strings.Cut(s, "E"); ok {
 		n, err := strconv.ParseInt(e, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("read the exponent of the decimal %s: %w", s, err)
+			return nil, fmt.Errorf("the exponent of the decimal %s is not valid: %w", s, err)
 		}
 		mantissa, exponent = m, n
 	}

@@ -102,7 +102,7 @@ func (o *output) line(b []byte) {
 	o.left = 0
 	o.mu.Unlock()
 	if left > 0 {
-		o.log.Warn("the plugin writes more lines than the gateway logs: the gateway left out some", "lines", left)
+		o.log.Warn("the plugin writes more lines per second than the limit: the gateway left out some", "lines", left, "limit", linesSecond)
 	}
 	level, text, attrs := parseLine(b)
 	o.mu.Lock()

@@ -58,5 +58,5 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 
 // GRPCClient fails, because package sdk does not call plugins.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("the SDK implements only the plugin's side of the contract")
+	return nil, errors.New("package sdk cannot call a plugin: it only serves plugins")
 }

@@ -88,7 +88,7 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 	start := len(dst)
 	out, err := appendPerformative(openFrame(dst, channel, p), p)
 	if err != nil {
-		return dst, fmt.Errorf("encode frame: %w", err)
+		return dst, fmt.Errorf("cannot encode a frame: %w", err)
 	}
 	return closeFrame(append(out, payload...), start, 0), nil
 }
@@ -100,14 +100,14 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
 	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {
-		return dst, 0, fmt.Errorf("encode transfer: %w", err)
+		return dst, 0, fmt.Errorf("cannot encode a transfer: %w", err)
 	}
 	room := int64(maxSize) - int64(len(out)-start)
 	if int64(size) > room && !t.More {
 		more := *t
 		more.More = true
 		if out, err = appendTransfer(out[:start+frameHeader], &more); err != nil {
-			return dst, 0, fmt.Errorf("encode transfer: %w", err)
+			return dst, 0, fmt.Errorf("cannot encode a transfer: %w", err)
 		}
 		room = int64(maxSize) - int64(len(out)-start)
 	}
