@@ -204,7 +204,7 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 		item.state = rejected // without an error, because clients take an error for a failure
 		var err error
 		if s.Properties, err = deadLetterProperties(state.Error); err != nil {
-			return core.Refuse(core.InvalidArgument, "A property that the outcome modifies is not valid: %v.", err)
+			return core.Refuse(core.InvalidArgument, "A property in the error info of the rejected outcome is not valid: %v.", err)
 		}
 	case wire.Released, wire.Received, nil: // settled without an outcome means released
 		s.Outcome = core.Release

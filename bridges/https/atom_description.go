@@ -24,7 +24,7 @@ func parseDescription(body []byte) (*node, error) {
 			return nil, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: it must be <QueueDescription>, <TopicDescription>, <SubscriptionDescription> or <RuleDescription>.", description.name.Local)
 		}
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry>, whose <content> contains a description such as <QueueDescription>.", root.name.Local)
+	return nil, core.Refuse(core.InvalidArgument, "The request body must be an <entry> whose <content> contains a description such as <QueueDescription>; its root is <%s>.", root.name.Local)
 }
 
 const formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"

@@ -201,7 +201,7 @@ func TestRefusedAdminRequests(t *testing.T) {
 		"too deep":               {"PUT", "/new", queueDescription(strings.Repeat("<a>", 40) + strings.Repeat("</a>", 40)), 400, "the elements are nested too deeply", nil},
 		"too many elements":      {"PUT", "/new", queueDescription(strings.Repeat("<a/>", 5000)), 400, "the document has too many elements", nil},
 		"too large":              {"PUT", "/new", queueDescription(strings.Repeat(" ", maxDescriptionBytes)), 403, "The request body exceeds the limit of 262144 bytes.", nil},
-		"no entry":               {"PUT", "/new", "<QueueDescription/>", 400, "The root of the request body is <QueueDescription>: it must be <entry>", nil},
+		"no entry":               {"PUT", "/new", "<QueueDescription/>", 400, "The request body must be an <entry> whose <content> contains a description such as <QueueDescription>; its root is <QueueDescription>", nil},
 		"other content":          {"PUT", "/new", description("Description", ""), 400, "The content of the entry is <Description>: it must be <QueueDescription>, <TopicDescription>, <SubscriptionDescription> or <RuleDescription>.", nil},
 		"bad skip":               {"GET", "/$Resources/Queues?$skip=-1", "", 400, "$skip is \"-1\": it must be an integer from 0 to 2147483647.", nil},
 		"bad top":                {"GET", "/$Resources/Queues?$top=99999", "", 400, "$top is \"99999\"", nil},

@@ -151,7 +151,7 @@ func (i *instance) check(ctx context.Context) error {
 func usable(d *pb.Description) error {
 	switch {
 	case !slices.Contains(d.Contracts, plugins.Contract):
-		return unusable{fmt.Errorf("the plugin supports the contract versions %v, but this gateway requires %d", d.Contracts, plugins.Contract)}
+		return unusable{fmt.Errorf("the plugin supports the contract versions %v, but this gateway requires %d: build the plugin for that version", d.Contracts, plugins.Contract)}
 	case d.Router == nil && d.Serializer == nil:
 		return unusable{errors.New("the plugin is neither a router nor a serializer")}
 	case d.Serializer != nil && len(d.Serializer.ContentTypes) == 0:

@@ -55,7 +55,7 @@ func (c *clock) adjust() {
 		c.offset.Add(int64(diff))
 	case diff < -maxSlew:
 		if !c.behind {
-			c.log.Warn("the machine's clock was set far back: the store's clock continues unchanged until the next start", "by", -diff)
+			c.log.Warn("the machine's clock was set far back: the store's clock ignores this until the next start", "by", -diff)
 		}
 		c.behind = true
 		return

@@ -35,7 +35,7 @@ func (a *API) tap(c *call) (any, error) {
 	if text := c.URL.Query().Get("timeout"); text != "" {
 		seconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "timeout is %.20q: it must be a number of seconds.", text)
+			return nil, core.Refuse(core.InvalidArgument, "timeout is %.20q: it must be a whole number of seconds.", text)
 		}
 		ends = time.Now().Add(time.Duration(seconds) * time.Second)
 	}

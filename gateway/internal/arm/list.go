@@ -132,7 +132,7 @@ func contains(v, part any) (bool, error) {
 		_, err := member(v, textOf(part))
 		return err == nil, nil
 	}
-	return false, fmt.Errorf("%v contains nothing", v)
+	return false, fmt.Errorf("cannot search in %v: use a string, a list or an object", v)
 }
 
 func numbers(first float64, count any) ([]any, error) {
