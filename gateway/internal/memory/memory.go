@@ -19,8 +19,8 @@ const unknown = 4 << 30
 var fromEnvironment = debug.SetMemoryLimit(-1)
 
 // Available returns how many bytes the process may use: the minimum of the setting (0 for none),
-// GOMEMLIMIT, the limits of its control groups, and the machine's memory. limited means that the
-// result is below the machine's memory, and that GOMEMLIMIT does not limit the collector.
+// GOMEMLIMIT, the limits of its control groups, and the machine's memory. limited is false for the
+// machine's memory, and for GOMEMLIMIT, which the collector obeys anyway.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine
@@ -29,8 +29,8 @@ func Available(setting int64) (bytes int64, limited bool) {
 			bytes, limited = n, true
 		}
 	}
-	if fromEnvironment < math.MaxInt64 {
-		return min(bytes, fromEnvironment), false
+	if fromEnvironment <= bytes {
+		return fromEnvironment, false
 	}
 	return bytes, limited
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"io/fs"
+	"math"
 	"testing"
 )
 
@@ -11,6 +12,29 @@ func TestParse(t *testing.T) {
 		got, err := Parse(text)
 		if (err != nil) != (want == 0) || err == nil && got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
+func TestTheEnvironmentLimitsOnlyIfItsLimitIsTheLeast(t *testing.T) {
+	defer func(was int64) { fromEnvironment = was }(fromEnvironment)
+	fromEnvironment = math.MaxInt64
+	machine, _ := Available(0) // or the limit of a control group
+	for _, c := range []struct {
+		environment, setting, want int64
+		limited                    bool
+	}{
+		{math.MaxInt64, machine / 2, machine / 2, true},
+		{machine / 4, machine / 2, machine / 4, false},
+		{machine / 2, machine / 4, machine / 4, true},
+		{machine / 2, 0, machine / 2, false},
+	} {
+		fromEnvironment = c.environment
+		if got, limited := Available(c.setting); got != c.want || limited != c.limited {
+			t.Errorf("GOMEMLIMIT %d, setting %d: got %d, %v, want %d, %v", c.environment, c.setting, got, limited, c.want, c.limited)
+		}
+		if !IsLimited(c.setting) {
+			t.Errorf("GOMEMLIMIT %d, setting %d: not limited", c.environment, c.setting)
 		}
 	}
 }
