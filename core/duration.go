@@ -87,7 +87,7 @@ func ParseTicks(s string) (int64, error) {
 			return 0, fmt.Errorf("%q is not a valid number for the unit %c", digits, designator)
 		}
 		if whole == "" {
-			return 0, fmt.Errorf("%q is not a number", digits)
+			return 0, fmt.Errorf("%q has no digit before the point: write 0%s", digits, digits)
 		}
 		v, err := strconv.ParseUint(whole, 10, 64)
 		high, low := bits.Mul64(v, size)

@@ -173,7 +173,7 @@ func (s *Store) replay() error {
 	}
 	return s.RemoveDamaged(func(entity string, n int64, err error) {
 		if err == nil {
-			s.o.Logger.Warn("repair: a message that was damaged can be read again: receivers get it", "entity", entity, "seq", n)
+			s.o.Logger.Warn("repair: a message that was damaged is readable now: receivers get it", "entity", entity, "seq", n)
 			return
 		}
 		s.o.Logger.Error("repair: removed a damaged message", "entity", entity, "seq", n, "err", err)

@@ -87,13 +87,13 @@ func (m *relocation) refuse(number int64, why string) {
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("cannot lock %s of %s, which other receivers have locked or received: run the command again later", command.Messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: to move those that become available again, run the command later", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
 		errs = append(errs, fmt.Errorf("sent %s to %s after the lock in %s had expired, so both entities have a copy: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
 	}
 	if m.refused > 0 {
-		errs = append(errs, fmt.Errorf("could not move %s from %s: %s refused the messages listed above", command.Messages(m.refused), m.from, m.to))
+		errs = append(errs, fmt.Errorf("could not move %s from %s, for the reasons given above", command.Messages(m.refused), m.from))
 	}
 	return errors.Join(errs...)
 }

@@ -145,7 +145,7 @@ func (s *stage) unavailable(ctx context.Context) error {
 		return entity.ErrTimeout
 	}
 	if s.at.Kind == core.StageSchema {
-		return core.Refuse(core.Busy, "The serializer that decodes messages to '%s', so that their schema can be checked, is not available. Please wait and try again.", s.at.Entity)
+		return core.Refuse(core.Busy, "Messages to '%s' are checked against a schema, but the serializer that decodes them for the check is not available. Please wait and try again.", s.at.Entity)
 	}
 	return core.Refuse(core.Busy, "The plugin '%s', which processes messages to '%s', is not available. Please wait and try again.", s.Name, s.at.Entity)
 }

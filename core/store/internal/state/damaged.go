@@ -82,7 +82,7 @@ func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.D
 	for i := range damaged {
 		_, err := p.read(t.absent[i].ref, t.absent[i].more)
 		if err == nil {
-			err = errors.New("the message was unreadable, but can be read again: start the gateway once with --repair to deliver it")
+			err = errors.New("the message was unreadable, but is readable now: start the gateway once with --repair to deliver it")
 		}
 		damaged[i].Reason = err.Error()
 	}

@@ -4,7 +4,6 @@ package conn
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -56,7 +55,7 @@ func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, erro
 			return key, nil
 		}
 	}
-	return "", fmt.Errorf("the Redis master %s owns no hash slot in which the gateway can make a test write: %w", node.Options().Addr, core.Busy)
+	return "", core.Refuse(core.Busy, "The gateway found no key for a test write to the Redis master %s: give the master hash slots, or remove it from the cluster.", node.Options().Addr)
 }
 
 // EachMaster does not call f for masters without slots.
