@@ -14,7 +14,7 @@ var activateStories = []story{
 		s.settle(d, core.Defer, properties(s, "x", "1"))
 		listen := s.bell(s.main)
 		s.lockAt(s.main, 9)
-		s.lockAt(s.main, 9) // finds no message, which arms the doorbell
+		s.lockAt(s.main, 9) // finds no message, so that watchers are notified of the next one
 		listen("activated", func() { s.activate("deferred", s.main, d.SequenceNumber, time.Time{}, "") })
 		ds := s.lock(9)
 		s.wantBodies("then", ds, "a")

@@ -327,7 +327,7 @@ var browseStories = []story{
 
 const bellTimeout = eventually.Bound
 
-// bell returns a function that arms p's doorbell, calls act, and waits until the doorbell rings.
+// bell returns a function that finds no message in p, calls act, and waits for a notification.
 func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
 	stop := p.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) {

@@ -130,7 +130,7 @@ func (c *crowd) receive(receiver int) {
 		}
 		select {
 		case <-c.bell:
-		case <-time.After(20 * time.Millisecond): // a ring may have woken another receiver
+		case <-time.After(20 * time.Millisecond): // a notification may have woken another receiver
 		case <-c.done:
 			return
 		case <-timeout:

@@ -15,11 +15,11 @@ import (
 // topic with its subscriptions, with or without sessions, in both stores, and compares every
 // answer. a is the model. Both stores use the clock. restart, if not nil, is called at random
 // times, and must restart b's process but keep its data. If b has a method Check, it is called
-// after each step, and must return an error if b's data contradict each other.
-// Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
-// equal if their Codes are. The engine's next due time may be earlier than the model's, which only
-// wakes a caller too early, but neither later nor in the past. The engine's doorbell must wake all
-// callers that the model's wakes.
+// after each step, and must return an error if b's data contradict each other. Answers must be
+// equal except for nonces, versions of subscriptions and Stats.Bytes; errors are equal if their
+// Codes are. The engine's next due time may be earlier than the model's, which only wakes a caller
+// too early, but neither later nor in the past. The engine must notify all callers that the model
+// notifies.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), fmt.Sprintf("seed-%d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)

@@ -8,12 +8,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ear listens to the doorbells of a queue in both stores, for callers that have found nothing more
-// to lock. The model rings before a call returns, the engine perhaps later.
+// ear records the notifications of both stores about a queue, for callers that have found nothing
+// more to lock. The model notifies before a call returns, the engine perhaps later.
 type ear struct {
 	ref    core.Ref
 	waits  map[core.SessionKey]bool // "": for callers that wait for any message
-	model  map[core.SessionKey]bool // sessions for which the model's doorbell has rung since the engine's was armed
+	model  map[core.SessionKey]bool // sessions of which the model has notified watchers during the current step
 	engine chan core.SessionKey
 	stop   []func()
 }
@@ -56,7 +56,7 @@ func (p *player) leave(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// excuse permits the engine not to ring for the last operation, because the messages were locked,
+// excuse permits the engine not to notify of the last operation, because the messages were locked,
 // or because nothing becomes due earlier than the engine has announced.
 func (p *player) excuse(r core.Ref) {
 	for _, e := range p.ears {
@@ -95,7 +95,7 @@ func (p *player) await(e *ear, session core.SessionKey) {
 	}
 }
 
-// woken notes for which session the engine has rung; "" wakes all callers.
+// woken notes that the engine has notified callers that wait for the session, or all ("").
 func (e *ear) woken(session core.SessionKey) {
 	delete(e.waits, session)
 	if session == "" {

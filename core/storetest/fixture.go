@@ -255,7 +255,6 @@ func (s *fixture) stats(p core.Partition) core.Stats {
 	return got
 }
 
-// Stats sweeps one partition, and counts its contents.
 func Stats(ctx context.Context, s core.Store, p core.Partition) (core.Stats, error) {
 	c := s.StatsOf(ctx, []core.Partition{p})[0]
 	return c.Stats, c.Err
@@ -285,7 +284,6 @@ func (s *fixture) wantEnqueued(what string, p core.Partition, want int64) {
 	}
 }
 
-// wantCode checks the Code of an error; "" means success.
 func (s *fixture) wantCode(what string, err error, want core.Code) {
 	s.Helper()
 	if got := core.CodeOf(err); got != want || want != "" && !errors.Is(err, want) {

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Each store imports the other's export into a new entity. migrate sweeps: an export does not.
+// migrate sweeps, and makes each store import the other's export, which does not sweep.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)

@@ -30,7 +30,6 @@ func (s *fixture) createNamespace(n core.Namespace) core.Namespace {
 	return created
 }
 
-// wantNamespace compares all fields. Times must be in UTC.
 func (s *fixture) wantNamespace(what string, got, want core.Namespace) {
 	s.Helper()
 	if !reflect.DeepEqual(got, want) {

@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionBell returns a function that calls arm and then act, and waits until the doorbell rings
-// for the session wanted, or for any receiver.
+// sessionBell returns a function that calls arm and act, and waits until watchers are notified of
+// the session wanted or of all ("").
 func (s *fixture) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
 	rung := make(chan core.SessionKey, 1000)
 	s.Cleanup(s.main.In(s.store).Watch(core.WakeFunc(func(session core.SessionKey) {

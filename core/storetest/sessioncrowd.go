@@ -89,8 +89,8 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 	}
 }
 
-// completeAll abandons some messages at their first delivery, and then returns false. That message
-// and the rest of ds are delivered again when the session is released.
+// completeAll completes ds in order, and returns true. At some first deliveries it abandons the
+// message instead and returns false; the session's release then makes the rest of ds available.
 func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	for _, d := range ds {
 		_, n := core.SplitSequenceNumber(d.SequenceNumber)

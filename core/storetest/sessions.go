@@ -110,7 +110,6 @@ func (s *fixture) setState(l core.SessionLock, state []byte) {
 	s.wantCode("set state of session "+l.ID, s.main.In(s.store).SetSessionState(s.Context(), l, state), "")
 }
 
-// wantState compares a session's state; nil means none.
 func (s *fixture) wantState(what string, l core.SessionLock, wanted []byte) {
 	s.Helper()
 	got, err := s.main.In(s.store).SessionState(s.Context(), l)

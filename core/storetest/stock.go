@@ -158,7 +158,7 @@ func (s *Stock) Size() int64 {
 	return stats.Bytes
 }
 
-// Empty waits until everything has ended that ends by itself, and removes the rest.
+// Empty lets locks, delays and messages expire, and removes the rest.
 func (s *Stock) Empty() {
 	s.Helper()
 	s.clock.Advance(2 * stockTime)

@@ -169,7 +169,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 	return key
 }
 
-// members are the indexes of batch's groups in groups.
+// send appends a batch. members are the indexes of its groups in groups.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
 	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)
@@ -208,7 +208,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // hand has reserved the receivers' credit, so a concurrent flush could hand over nothing
+		if hand != nil { // the receivers' credit is reserved, so a concurrent flush could hand over nothing
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}
@@ -238,7 +238,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 }
 
-// More messages or bytes than these cost more in Lua than a second script.
+// With more messages or bytes than these, Lua costs more than running another script does.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
@@ -266,7 +266,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 	return numbers, err
 }
 
-// addEntries stores the messages. If hand is nil, it rings the doorbell for other gateways;
+// addEntries stores the messages. If hand is nil, it wakes other gateways that wait for messages;
 // otherwise, it locks messages for hand's receiver.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
@@ -377,7 +377,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
 	// An error with a reply: the messages are stored, but too few replicas have confirmed them.
-	// Messages that were locked for hand must still be handed over below.
+	// Messages that were locked for a receiver must still be handed over below.
 	case err != nil && (reply == nil || hand == nil):
 		hand.fail(err)
 		return nil, err

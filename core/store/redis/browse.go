@@ -109,7 +109,8 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// ok is false if the queue has sessions, and session is nil or belongs to another partition.
+// leaseUnder returns the lease for a lock call. In a queue with sessions, ok is false if session is
+// nil or belongs to another partition.
 func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
 	if !sh.Sessions {
 		l = sh.lease(now)

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// transition repeats the script until all that is due at now is done. code is its refusal, or "".
+// transition repeats the script until all due at now is done. code is the script's refusal, or "".
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	var r *receipt
 	switch {
@@ -23,7 +23,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
 }
 
-// If r is nil, transitionUnder does not send a call again whose answer was lost.
+// transitionUnder is transition with the receipt r. Without r, a lost answer ends the call.
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Due messages of the main queue may become dead letters.

@@ -38,7 +38,7 @@ type sizeBudget struct {
 	failure error
 }
 
-// sizeBudget measures the partition if the estimate cannot tell whether messages fit.
+// sizeBudget returns what the partition may still store, measured anew if the estimate is too old.
 func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {

@@ -17,8 +17,8 @@ import (
 
 // handOver lets a call that stores messages also lock some for a receiver of this gateway. The
 // receiver then needs no wake-up and no lock call, and the gateway need not read the messages.
-// lock.lua locks for it only while no other gateway waits for messages of the queue; otherwise it
-// wakes all gateways.
+// lock.lua locks for that receiver only while no other gateway waits for messages of the queue;
+// otherwise it wakes all gateways.
 type handOver struct {
 	store   *Store
 	shard   *shard

@@ -40,7 +40,7 @@ type claim struct {
 type lease struct {
 	nonce uint64
 	until int64  // ms; in a session, the end of its lock
-	call  string // in a session, the score of this call's locks, because all calls use the session's nonce
+	call  string // in a session, the score of the locks of this call, because all calls have the same nonce
 }
 
 // The script's answer sets until.
@@ -70,7 +70,7 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Once begun, Lock ignores the end of ctx: a message could stay locked without a receiver.
+// Once begun, Lock ignores the end of ctx. Otherwise a message could stay locked for no receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)
@@ -120,9 +120,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit subtracts the sizes of ds from room. From the first message that does not fit, it unlocks ds
-// and leaves it out; but if before is false, the first message always fits. If unlocking fails, fit
-// returns all of ds, because otherwise later messages would be delivered before these.
+// fit returns the first messages of ds that fit into room, subtracts their sizes, and unlocks the
+// rest. before means that the caller has messages already; otherwise ds[0] always fits. If the rest
+// cannot be unlocked, fit returns all of ds: receivers must not get later messages before those.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())
@@ -178,7 +178,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable estimates how many messages have that many bytes. It returns 1 if no size is known.
+// affordable estimates how many messages fit into bytes. It returns 1 if no size is known.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -280,7 +280,8 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
-// deliver reads what the script has not returned. If it fails, the caller adds l to lostLocks.
+// deliver returns the claimed messages, and reads those that are not in returned. If it fails, the
+// caller adds l to lostLocks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil

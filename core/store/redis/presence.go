@@ -42,7 +42,7 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// Watch also wakes w when it begins to listen, because it may have missed earlier messages.
+// Watch also wakes w when it begins to listen, because w may have missed earlier messages.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {
 		sh, done := p.shard(p.place)

@@ -43,8 +43,8 @@ type publishing struct {
 	err     error
 }
 
-// Publish runs one script for each group, which blocks the server for some microseconds per copy.
-// If the answer to a group is lost, or version is too old, the call's later groups also fail.
+// Publish sends groups in batches. One script publishes a batch, and blocks the server for some
+// microseconds per copy. If a batch's answer is lost, or version is too old, later batches fail.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.server.Enter(ctx); err != nil {
@@ -110,7 +110,7 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
-// noLock replaces a lock of another partition. No lock in Redis has this value.
+// noLock stands for the lock of a source in another partition. No lock in Redis has this value.
 const noLock = "elsewhere"
 
 type encoder struct {
@@ -211,7 +211,7 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 	return encoded, nil
 }
 
-// members are the indexes of batch's groups in answers.
+// sendPublications publishes a batch. members are the indexes of its groups in answers.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
 	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)
@@ -271,7 +271,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.SetAlone(true) // hands have reserved the receivers' credit, so a concurrent flush could hand over nothing
+	sh.publishes.SetAlone(true) // the receivers' credit is reserved, so a concurrent flush could hand over nothing
 	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)
@@ -307,8 +307,8 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 
 const maxHandOvers = 16 // number of subscriptions for which one publish locks copies: the exchange blocks the server
 
-// reserveTargets reserves the credit of receivers of the targets. The lock calls of hands wake
-// other gateways, so topic_publish.lua need not. The caller calls done after the exchange.
+// reserveTargets reserves credit of receivers that wait for copies. Each handOver sends a lock
+// call, which wakes other gateways, so topic_publish.lua need not. Call done after the exchange.
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
@@ -371,7 +371,7 @@ type publishTarget struct {
 	at                int // index among the targets, from 1
 	to                place
 	expires, sessions bool
-	quiet             bool // the script rings no doorbell for this queue: a lock call in the same exchange does
+	quiet             bool // the script wakes no gateway for this queue: a lock call in the same exchange does
 }
 
 func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {

@@ -40,7 +40,7 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// Once begun, AcceptSession ignores the end of ctx: a session could stay locked without a receiver.
+// Once begun, AcceptSession ignores the end of ctx. Otherwise a session could stay locked unused.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {
@@ -216,7 +216,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	return out, err
 }
 
-// flushHeld returns the ends of locks of messages in sessions. It does not extend these locks.
+// flushHeld answers calls that renew messages in sessions with the locks' ends. It extends no lock.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal

@@ -213,7 +213,7 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 	return proofOf(l)
 }
 
-// settleSome returns as rest the items that the script has left because it had run for too long.
+// settleSome settles all. rest has the items that the script left because it had run for too long.
 func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {

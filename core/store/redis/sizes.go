@@ -25,7 +25,7 @@ const (
 	forgetMost     = 5000
 )
 
-// If measuring would cost Redis too much, sizes adds what was stored since the last measurement.
+// sizes returns the partitions' bytes, only estimated if measuring would cost Redis too much.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []place
@@ -53,7 +53,7 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// of[i] is the index in found of what the command asked[i] measures.
+// found[of[i]] gets what the command asked[i] measures.
 type measuring struct {
 	*Store
 	found []measured
@@ -66,7 +66,7 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// usage asks for a key's memory. samples is the number of values that Redis samples; 0 means all.
+// usage asks for the memory of key, for found[of]. Redis looks at samples values, or at all for 0.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {
@@ -75,7 +75,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	m.ask(of, command...)
 }
 
-// answer sends the commands in asked. of[i] is the index in found of what replies[i] measures.
+// answer sends the commands in asked. replies[i] measures found[of[i]].
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil

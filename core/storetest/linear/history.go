@@ -119,10 +119,10 @@ type history struct {
 	faults atomic.Int64
 	bodies atomic.Int64
 	fakes  atomic.Uint64 // for nonces of locks that no client knows
-	known  atomic.Int64
-	enough atomic.Int64 // clients pause when known has reached this, until the next failure
-	active atomic.Int64 // clients that may be calling
-	stored atomic.Int64 // about how many messages are stored and not completed
+	known  atomic.Int64  // calls whose outcome is known
+	enough atomic.Int64  // clients pause while known is greater than this; each failure raises it
+	active atomic.Int64  // clients that may be calling
+	stored atomic.Int64  // about how many messages are stored and not completed
 
 	mu     sync.Mutex
 	calls  []call
@@ -192,8 +192,8 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// play runs the clients, calls finish, which reads the final contents, and checks the history.
-// conclusive is false if the check takes too long.
+// play runs the clients, reads the final contents with finish, and checks the history. conclusive
+// is false if the check takes too long.
 func (h *history) play(call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()
@@ -401,7 +401,7 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 	return seen, left
 }
 
-// without reports that s was not executed. s could have been executed only before the connection
+// without reports whether s was certainly not executed. s could run only before the connection
 // broke. So if the message was seen later, it was not completed. If its lock was seen later, it was
 // not settled at all, except in a session, where a message always gets the session's lock.
 func (h *history) without(s settling, seen sightings, broken int64) bool {
@@ -410,7 +410,7 @@ func (h *history) without(s settling, seen sightings, broken int64) bool {
 	})
 }
 
-// first is the number of the group's first message, or 0 if none was seen. at is when one was seen.
+// firstOf returns the group's first number (0: no message was seen), and when one was seen.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {

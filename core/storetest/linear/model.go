@@ -258,7 +258,7 @@ func (p peeking) apply(s *sequential) bool {
 	return slices.EqualFunc(s.messages, p.got, func(m item, d delivered) bool { return m.n == d.n && m.body == d.body })
 }
 
-// accepting locks the session got: the requested one, or the next free one.
+// accepting locks a session (got): the requested one, or the next free one.
 type accepting struct {
 	next   bool
 	got    string // the session; not set if the next session was requested and answer is not done

@@ -91,7 +91,8 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 	return due, due > t.now
 }
 
-// origin is the sequence number in the entity to which m was first sent, or 0 if that is this one.
+// enqueue stores m in q. origin is the number of m in the entity that stored it first, or 0 if that
+// is q's entity.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)

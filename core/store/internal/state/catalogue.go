@@ -299,7 +299,8 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave removes the entity and its subscriptions. version is the new one of a subscription's topic.
+// leave removes the entity and its subscriptions. For a subscription, version is the topic's new
+// version.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {

@@ -131,7 +131,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns the entry that token locks, or nil if the lock has ended, even without a sweep.
+// holder returns the entry that token locks, or nil if the lock has ended, even if not yet swept.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -172,7 +172,7 @@ func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// lockNumbers skips messages that are not available or belong to another session. It ends the call.
+// lockNumbers locks those available in x or, if x is nil, in no session. It ends the call.
 func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {

@@ -19,8 +19,7 @@ const chunkSize = 128
 // few is the largest number of entries for which a chunk allocates no spare capacity.
 const few = 8
 
-// busy is the number of chunks at the end of a log that never shrink: after a backlog, they are
-// filled and emptied all the time.
+// The last busy chunks of a log never shrink: after a backlog, they fill and empty all the time.
 const busy = 2
 
 type chunk struct {
@@ -184,7 +183,6 @@ func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	}
 }
 
-// remove removes the entry n, which must exist.
 func (l *log) remove(n int64) {
 	i := l.search(n)
 	c := l.chunks[i]
@@ -400,7 +398,7 @@ func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// firstExpired returns the message that expired first; of several, that with the lowest number.
+// firstExpired returns the message that expired first (of several, the lowest number), or nil.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

@@ -67,7 +67,7 @@ type queue struct {
 	counts   [MessageStates]int64
 	bytes    int64
 	resident int  // bytes of messages in memory that the journal also has
-	woken    bool // the current call already rings the doorbells for any receiver
+	woken    bool // the current call already notifies watchers for any receiver
 
 	again     timerHeap[*entry] // without a session, by number
 	locks     timerHeap[*entry] // by the end of the lock

@@ -124,7 +124,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	}
 }
 
-// in returns the queue of the Ref at, or nil if its entity was deleted later.
+// in returns the queue that at identifies, or nil if its entity was deleted later.
 func (r *Replay) in(at core.Ref) *queue {
 	if r.p == nil || r.ref != at {
 		r.ref, r.home, r.queue = at, nil, nil

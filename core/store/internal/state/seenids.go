@@ -193,9 +193,9 @@ type remembered struct {
 }
 
 // refusesID reports whether an entity that uses own bytes for ids may not add another id. Up to
-// three quarters of the limit, every entity may add ids. Above, an entity may only if it uses fewer
-// bytes than are free, so that one sender's ids do not stop others. Keys of moves may exceed the
-// limit by a quarter, so that forwarding continues.
+// three quarters of the limit, every entity may add ids. Above, an entity may add ids only if it
+// uses fewer bytes than are free, so that one sender's ids do not stop others. Keys of moves may
+// exceed the limit by a quarter, so that forwarding continues.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false

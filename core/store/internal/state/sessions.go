@@ -214,7 +214,7 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 	return ids, p.stopped()
 }
 
-// If other calls would wait too long, listSlice stops before it has top ids, and more is true.
+// listSlice appends up to top ids. more means that it stopped early, so that other calls can run.
 func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
@@ -284,7 +284,7 @@ type session struct {
 	aside    timerHeap[*entry] // deferred and not locked, or delayed, by number
 	pauses   int               // number of delayed entries that stop delivery of the session
 	turn     int64             // order in queue.waiting; 0: not waiting
-	woken    bool              // the current call already rings the doorbells for the session's holder
+	woken    bool              // the current call already notifies watchers for the session's holder
 
 	waitingPlace int
 	heldPlace    int
@@ -372,7 +372,7 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives s a lock with that nonce and end. The locks of the session's messages get this end.
+// hold locks s, with the nonce, until the time until. The locks of its messages then end, too.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
 		q.held.remove(s.heldPlace)

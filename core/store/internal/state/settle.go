@@ -129,7 +129,7 @@ func (t *txn) allows(s *core.Settlement) error {
 	return nil
 }
 
-// delay gives e a lock without a holder. If nonce is not 0, a failed delivery counts when it ends.
+// delay locks e for b, without a holder. If nonce is not 0, the lock's end counts as a failure.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted
@@ -197,7 +197,8 @@ func (t *txn) expire(q *queue, e *entry) {
 	}
 }
 
-// reason is "" if a receiver dead-letters e, not the broker. The dead letter belongs to no session.
+// deadLetter makes e a dead letter, without a session, and changes its properties as over says.
+// reason is "" if a receiver asked for this.
 func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)

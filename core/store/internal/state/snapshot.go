@@ -155,7 +155,7 @@ func (o *snapshotWriter) partition(p *partition) (again bool) {
 	return p.cleared != cleared && o.err == nil
 }
 
-// pieces locks the mutex for each piece anew, so that other calls need not wait for all pieces.
+// pieces writes pieces while effects returns true. It locks the mutex anew for each piece.
 func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
 	for more := true; more && o.err == nil; {
 		home.partition.mu.Lock()

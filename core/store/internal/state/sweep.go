@@ -68,8 +68,8 @@ func (t *txn) becomeDue(q *queue, e *entry) {
 	t.noteMove(core.EventActivated, q, e, t.admit(q, due, e.sessionful, 0), "")
 }
 
-// endSessions ends the session locks that expire next, at one time: first the locks of their
-// messages by number, then the session locks by key. It returns false if the budget is used up.
+// endSessions ends the session locks with the earliest end: first the locks of their messages by
+// number, then the session locks by key. It returns false if the budget is used up.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry

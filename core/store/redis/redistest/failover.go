@@ -107,7 +107,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	}
 }
 
-// holdReplica prevents ("yes") or allows ("no") the promotion of a master's replica.
+// holdReplica prevents the promotion of a master's replica if hold is "yes"; "no" allows it.
 func (c *Cluster) holdReplica(ctx context.Context, tb testing.TB, master int, hold string) {
 	tb.Helper()
 	if err := c.nodes[masters+master].client.ConfigSet(ctx, "cluster-replica-no-failover", hold).Err(); err != nil {
@@ -259,7 +259,7 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster kills a master with its data, once the replicas have all writes. Repair must follow.
+// LoseMaster kills a master when its replicas have all writes. Then Repair must restart it empty.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

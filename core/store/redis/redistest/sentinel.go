@@ -97,7 +97,7 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// isCalm reports that no failover is in progress. If a promoted replica fails before the other
+// isCalm reports whether no failover is in progress. If a promoted replica fails before the other
 // replicas follow it, the failover stays in progress.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
@@ -111,8 +111,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	return s.LoseMasterAfter(tb, nil)
 }
 
-// LoseMasterAfter ends the master. Before, it disconnects the replicas and calls unreplicated, if
-// that is not nil: what the master stores then is lost.
+// LoseMasterAfter kills the master, and returns its index. If unreplicated is not nil, it first
+// disconnects the replicas and calls unreplicated: what the master stores then is lost.
 func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

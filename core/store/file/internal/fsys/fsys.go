@@ -16,7 +16,7 @@ type FS interface {
 	ReadDir(dir string) ([]string, error)
 	// MkdirAll creates a directory and its parents, with the permissions 0700, and syncs them.
 	MkdirAll(dir string) error
-	// Rename replaces a file that has the new name.
+	// Rename gives a file another name. It replaces a file that has that name.
 	Rename(from, to string) error
 	Remove(name string) error
 	Link(from, to string) error

@@ -37,7 +37,7 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay returns the number of frames that it has repeated. Appended includes their bytes.
+// Replay repeats the frames after from, and returns their number. Appended counts their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++

@@ -216,7 +216,7 @@ const spaceInterval = 100 * time.Millisecond
 type space struct {
 	full atomic.Pointer[error] // error of the last write, if the disk was full
 	due  atomic.Int64          // when to ask the file system again, in ns since the Unix epoch
-	left atomic.Int64          // free bytes at the last answer, minus those taken since
+	left atomic.Int64          // free bytes that the file system last reported, minus those taken since
 }
 
 func (l *Log) takeSpace(n int64) error {

@@ -164,7 +164,6 @@ func (p Position) Segment() uint32 { return uint32(p >> 32) }
 
 func (p Position) Offset() uint32 { return uint32(p) }
 
-// String returns the segment's id as in its file name, and the offset.
 func (p Position) String() string { return fmt.Sprintf("%08x:%d", p.Segment(), p.Offset()) }
 
 // sound reports whether p, which comes from the disk, is 0 or can be the end of a frame.

@@ -89,7 +89,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	return b, size, nil
 }
 
-// belongs checks that all files have the same log id. log is the id in the header of the file name.
+// belongs checks that all files have the same log id. log is the id in the header of the file.
 func (r *recovery) belongs(name string, log uint64) error {
 	if r.id != 0 && r.id != log {
 		return fmt.Errorf("%s and another file of the directory belong to different stores: move the files of the wrong store out of the directory", r.path(name))

@@ -137,7 +137,7 @@ func (l *Log) sync() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// Segments are marked dirty before l.written advances, so these have everything up to upto.
+	// A segment becomes dirty before l.written advances, so the dirty ones have all up to upto.
 	upto := l.written.Load()
 	segments, dir := l.dirty.take()
 	var err error

@@ -174,8 +174,8 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// If the disk is full and wait is true, write retries until there is space, and fails if the log is
-// closed meanwhile. If wait is false, it returns false immediately.
+// write writes the batch. If the disk is full, it returns false or, if wait is true, retries until
+// there is space; it fails if the log is closed meanwhile.
 func (w *writer) write(wait bool) (bool, error) {
 	for w.done < len(w.batch.frames) {
 		done, err := w.frames(w.batch, w.done)
@@ -283,8 +283,8 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h.put(w.out.buf[len(w.out.buf)-frameHeaderSize:], f.at)
 }
 
-// With Sync Always, put also writes zeros after a small output that ends beyond the earlier zeros
-// (see fillSize).
+// put writes w.out at off. With Sync Always, it also writes zeros after a small output that ends
+// beyond the earlier zeros (see fillSize).
 func (w *writer) put(off uint32) error {
 	end := off + w.out.size
 	if int64(end) > w.room {
@@ -309,7 +309,7 @@ func (w *writer) put(off uint32) error {
 
 var zeros [fillSize]byte
 
-// begin may be called again for the same segment until its header is written.
+// begin begins a segment. It may be called again for the same id until the header is written.
 func (w *writer) begin(id uint32) error {
 	if w.active == nil || w.active.id != id {
 		s := &segment{segmentHeader: segmentHeader{id: id, log: w.l.id, synced: w.l.Synced(), made: time.Now().UnixMilli()}}

@@ -354,7 +354,7 @@ func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, err
 }
 
-// rules are the pairs for lua/entity_update.lua. The int64 is the new version of e's topic, if any.
+// update stores e. rules are pairs for lua/entity_update.lua. The int64 is e's topic's new version.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {

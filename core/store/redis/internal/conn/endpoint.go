@@ -152,8 +152,8 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	// go-redis takes the URL's user and password for the Sentinels. As in other URLs, they are
-	// those of the data servers.
+	// go-redis takes the URL's user and password for the Sentinels. Here, they are for the data
+	// servers.
 	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
 	o.SentinelUsername, o.SentinelPassword = user, password
 	if db != "" {

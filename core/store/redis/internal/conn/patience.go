@@ -142,7 +142,7 @@ func (p patience) noteAway(ctx context.Context, err error) error {
 	return err
 }
 
-// retry stops when the server has been unavailable for p.Wait, so later calls fail immediately.
+// retry repeats do if passes accepts its error, until the server was unavailable for p.Wait.
 func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, passes func(error) bool) error {
 	began := time.Now()
 	err := do()

@@ -203,7 +203,8 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// If the slot is moving and c was redirected, asking is true, and node is the slot's next master.
+// nodeFor returns the master of c's slot. If the slot is moving and c was redirected, it returns
+// the next master, and asking is true.
 func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.Masters(ctx)

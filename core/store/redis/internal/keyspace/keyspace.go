@@ -10,8 +10,8 @@ import (
 const StateKeys = 16 // of lua/state.lua
 
 // Set has the names of a partition's keys. The hash tag puts them into one slot of a cluster, with
-// those of a topic's subscriptions. A queue and its dead letters share it, so a script can move
-// messages between them.
+// those of a topic's subscriptions. A queue and its dead letters have the same tag, so a script can
+// move messages between them.
 type Set struct {
 	Prefix   string
 	Stream   string
@@ -174,5 +174,5 @@ func Padded(n int64) string {
 	return string(b[:])
 }
 
-// EntryID is the id of the entry with the number n (a sequence number without the partition).
+// EntryID returns the stream id of the message with the number n (without the partition's index).
 func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

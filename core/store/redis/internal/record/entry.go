@@ -146,8 +146,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides applies changes of m's properties: before by settlements before m was
-// dead-lettered, when by the dead-lettering, and after by later settlements.
+// mergeOverrides applies changes of m's properties: before has those until m was dead-lettered,
+// when those by the dead-lettering, and after those by later settlements.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err

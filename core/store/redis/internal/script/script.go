@@ -31,7 +31,7 @@ type Script struct {
 	before   string                   // file placed before lua/state.lua
 	plain    string                   // file placed before lua/state.lua if the partition has no Features
 	preludes []string                 // files
-	parts    []string                 // scripts placed before it as functions, whose parameters are their ARGV
+	parts    []string                 // scripts placed before this one as functions of their ARGV
 	variants [AllFeatures + 1]*Script // by Features; only for scripts on a partition's state
 }
 

@@ -16,7 +16,7 @@ type Peers struct {
 type peer struct {
 	registered string
 	since      time.Time
-	done       map[string]bool // doorbell channels of partitions in which this gateway has ended the peer's locks
+	done       map[string]bool // Pub/Sub channels of partitions in which this gateway has ended the peer's locks
 }
 
 // forgetAfter is how long the registration of an ended gateway is kept. By then, all other gateways
@@ -49,8 +49,8 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// Ended returns the ended gateways that may have locks in the partition with that doorbell channel.
-// The caller calls done after it has ended these locks.
+// Ended returns the ended gateways that may have locks in a partition, which its Pub/Sub channel
+// identifies. The caller calls done after it has ended these locks.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -72,7 +72,7 @@ func (s *Server) Intact() error {
 	mark, _ := found[1].(string)
 	stamp, _, _ := strings.Cut(text, "/")
 	switch gone := stamp != s.Stamp.Text; {
-	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has raised the format: close this store; the next Open reports the format
+	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has raised the format: this store must be closed, and the next Open reports the format
 		s.Stamp.once.Do(func() { close(s.Stamp.Lost) })
 		return ErrLost
 	case gone && s.Endpoint.Replicas > 0:

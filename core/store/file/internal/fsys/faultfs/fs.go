@@ -543,8 +543,9 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// If Sync fails, a random half of the pages becomes durable. The other half never does, although it
-// can still be read. A kernel that marks pages as clean after a failed write behaves like this.
+// If Sync fails, a random half of the pages becomes durable. The other half never becomes durable,
+// although it can be read. A kernel that marks pages as clean after a failed write behaves like
+// this.
 func (f *file) Sync() error {
 	op := Op{Kind: Sync, Name: f.name}
 	fault := f.fs.before(op)
