@@ -35,8 +35,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition of the number from, and continues in the
-// next ones. limit and delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It begins with the number from, and continues in the partitions
+// after that number's. limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

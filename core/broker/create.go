@@ -84,8 +84,8 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	}
 }
 
-// roomFor refuses another entity if the listing l already has most entities. text is the refusal's
-// format; its arguments are in, the name of the entities' parent, and most.
+// roomFor refuses another entity if the listing l already has most entities. text formats the
+// refusal, with two arguments: in (the name of the entities' parent) and most.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
 	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
 	if err != nil {

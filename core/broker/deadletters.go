@@ -58,7 +58,8 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 	o.due = due
 }
 
-// due is when further dead letters become old: now, if one is locked or the store is silent.
+// removeDeadLettersOf removes old dead letters. due is when others become old, or now if one is
+// locked or the store does not answer.
 func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.Time, keep time.Duration) (due time.Time) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -82,7 +83,7 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 	return due
 }
 
-// removeOldIn stops at the first message that is not old: those after it are younger.
+// removeOldIn removes dead letters that are at least keep old, up to the first younger one.
 func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now time.Time, keep time.Duration) (removed int, due time.Time) {
 	due = now.Add(keep)
 	for from := int64(0); ; {

@@ -84,7 +84,7 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 	return nil
 }
 
-// copyOf returns the copy that a subscription still has according to its history, or nil.
+// copyOf returns the copy, if it still exists, of the topic's message with this number and id.
 func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
 	partition, _ := core.SplitSequenceNumber(published)
 	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }

@@ -162,8 +162,8 @@ func (e *entry) evaluateExcept(ctx context.Context, trail *audit.Trail, a *topic
 	return x, nil
 }
 
-// runPipeline removes refused groups from batches, and stores the pipeline's results of the others
-// there. It returns the results of all groups, by the group's index in answers.
+// runPipeline removes refused groups from batches, and adds the pipeline's results of the others.
+// It returns the results of all groups, by the group's index in answers.
 func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch, answers []core.Appended) []pipeline.Result {
 	byPlace := make([]pipeline.Result, len(answers))
 	var groups [][]*core.Message

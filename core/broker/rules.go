@@ -45,7 +45,7 @@ func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// roomForRule refuses rules beyond the topic's limit. weight is the sum of the rules' weights.
+// roomForRule refuses rules of kind k and this total weight if they exceed the topic's limit.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {

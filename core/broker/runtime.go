@@ -123,7 +123,7 @@ func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 	return core.Refuse(core.Busy, "A partition of '%s' does not answer. Please wait and try again.", e.Name)
 }
 
-// probeRun is a probe of the store that is running. Calls that come meanwhile wait for its result.
+// probeRun is a running probe of the store. Calls that come meanwhile wait for its result.
 type probeRun struct {
 	done  chan struct{}
 	about core.About // about and err are set before done closes

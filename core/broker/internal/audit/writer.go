@@ -74,7 +74,7 @@ func (a *Writer) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes collected events, even if ctx ends, and drops those not written in noteTimeout.
+// Flush writes collected events, even if ctx ends. It drops those not written within noteTimeout.
 func (a *Writer) Flush(ctx context.Context) {
 	<-a.writing
 	defer func() { a.writing <- struct{}{} }()

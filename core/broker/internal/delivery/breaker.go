@@ -26,8 +26,8 @@ const (
 	// If several connections receive, at most shareOf of shareIn counted results may be of one
 	// connection.
 	shareOf, shareIn = 8, 20
-	// maxProbeDelay limits the delay of a failed probe, as a multiple of Pause. Even if this many
-	// messages at the head of a queue always fail, the next message becomes a probe.
+	// maxProbeDelay limits the delay of a failed probe (see Circuit), as a multiple of Pause. Even
+	// if this many messages at the head of a queue always fail, the next message becomes a probe.
 	maxProbeDelay = 8
 	// circuitLook is how often receivers ask a half-open circuit that allows them nothing.
 	circuitLook = 100 * time.Millisecond
@@ -118,7 +118,7 @@ func (c *Circuit) pauses() bool {
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked records that, of the messages that take allowed (taken), ds were locked. l may be nil.
+// locked ends a take: taken is the number that take allowed, ds what was locked. l may be nil.
 func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
 	if taken == 0 || !c.enter() {
 		return
@@ -157,7 +157,7 @@ func (c *Circuit) deliver(l *link, ds []core.Delivery) {
 	}
 }
 
-// forget removes and returns a lock, or nil. answered: there is a result. c.mu is held.
+// forget removes and returns a lock, or nil. answered: the delivery has a result. c.mu is held.
 func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	x := c.locks[token]
 	if x != nil {
@@ -167,8 +167,8 @@ func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
 	return x
 }
 
-// leave records that a message is no longer in flight. After a probe without a result, the next
-// probe waits for another Pause. c.mu is held.
+// leave records that a message is no longer in flight. answered means that its result is known;
+// after a probe without a result, the next probe waits for another Pause. c.mu is held.
 func (c *Circuit) leave(x *lock, answered bool) {
 	if x.link != nil {
 		if c.holders[x.link.peer]--; c.holders[x.link.peer] == 0 {

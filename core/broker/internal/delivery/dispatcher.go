@@ -205,8 +205,8 @@ func (d *dispatcher) free() core.Most {
 }
 
 // share divides deliveries among the receivers with credit, as evenly as possible, and returns the
-// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals; if removals is
-// nil, other receivers get them. d.mu is held.
+// rest. Deliveries for receivers in ReceiveAndDelete mode are added to removals; if that is nil,
+// these receivers get none. d.mu is held.
 func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
 	for len(ds) > 0 {
 		willing := 0

@@ -76,8 +76,8 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 	return gone, nil
 }
 
-// Purge removes up to limit messages enqueued before the time before: of p, or of the session with
-// the lock under. It keeps newer ones locked until it ends, so that it does not find them again.
+// Purge removes up to limit messages that were enqueued before the time before, from p or, if under
+// is not nil, its session. Newer ones stay locked until Purge ends, so it finds each once.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

@@ -14,7 +14,8 @@ const (
 	// A session with credit looks for messages every sessionLookInterval, in case it missed a
 	// notification from the store.
 	sessionLookInterval = 10 * time.Second
-	// releaseTimeout limits the call that releases a session. If it fails, the lock expires later.
+	// releaseTimeout limits the call that releases a session. If the call fails, the lock expires
+	// later.
 	releaseTimeout = 5 * time.Second
 	SettleTimeout  = 30 * time.Second
 )
@@ -236,7 +237,7 @@ func (s *Session) drain() {
 func (s *Session) pause(now time.Time) time.Duration {
 	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLookInterval // the renewal may extend until, and wakes run when it ends
+		pause = sessionLookInterval // the renewal may extend s.until, and wakes run when it has ended
 	}
 	if s.isWilling() && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
@@ -481,8 +482,8 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Until it ends, Purge keeps locked the messages that are too new to be removed. Meanwhile no
-// message is delivered, because it would be out of order.
+// Messages that are too new to be removed stay locked until Purge ends. Meanwhile no message is
+// delivered, because it would be out of order.
 func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)

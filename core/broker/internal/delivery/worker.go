@@ -86,7 +86,7 @@ func (w *worker) run() {
 	}
 }
 
-// await runs callbacks until the worker has a grant, or returns false if the dispatcher has
+// await runs callbacks until the worker may call the store. It returns false if the dispatcher has
 // stopped.
 func (w *worker) await() bool {
 	d := w.d
@@ -119,7 +119,7 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass reduces the worker's grant to what the admission allows. For 0, again is when to ask again.
+// pass reduces the credit to what the admission allows. If that is 0, again is when to ask again.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil
@@ -282,7 +282,7 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 	return false, ended
 }
 
-// ahead returns the value that p.calls has when calls have asked for all that is available now.
+// ahead returns what p.calls will be when a call has asked for all that is available now.
 func (p *poller) ahead() uint64 {
 	n := p.calls
 	if p.busy {

@@ -17,7 +17,7 @@ func KeyOf(m *core.Message, duplicates bool) string {
 	}
 }
 
-// GroupKey refuses a group with different keys. A message without a key goes where the others go.
+// GroupKey returns the key of a group, whose messages must have the same key or none.
 func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {

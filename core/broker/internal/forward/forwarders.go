@@ -110,7 +110,7 @@ type forwarder struct {
 	name        string
 	to          string // the destination, as forwardTarget returns it; "": each message has its own
 	temporary   bool
-	remote      string // the folded name of the remote that to names; "": it names none
+	remote      string // the folded name of the remote to which messages go; "": none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
 }
@@ -190,8 +190,8 @@ func (s *Forwarders) Changed(name string) {
 	s.woken.Set()
 }
 
-// all means that any entity may have changed. ok is false if the store did not answer for some
-// entities, which are then read again.
+// readChanges reads the changed entities. all means that any entity may have changed. ok is false
+// if the store did not answer for some entities, which are then read again.
 func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 	s.pending.mu.Lock()
 	names := s.pending.names

@@ -30,7 +30,7 @@ const (
 // partition forwarder yields to another gateway that has locked older messages. It need not look
 // for such messages if its batch directly follows its last batch.
 type orderLease struct {
-	highest       int64 // the highest number that was moved or tried, below all numbers that were released
+	highest       int64 // the highest number that mayMove has allowed; lowered when messages are released
 	movedAt       time.Time
 	yieldingSince time.Time // when the forwarder began to yield; zero: it does not yield
 	yieldUntil    time.Time // when the forwarder tries again with one message

@@ -304,8 +304,7 @@ func (pf *partitionForwarder) backOff() nextStep {
 	return nextStep{pause: pf.holdTime}
 }
 
-// A disabled entity keeps its messages, but not scheduled ones and those in the transfer queue,
-// which were accepted earlier.
+// mayTake ignores the status of a transfer queue or topic: their messages were accepted earlier.
 func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	switch {
 	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:

@@ -78,7 +78,7 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether the partition is of the transfer queue of the entity named to (folded).
+// returns reports whether r moves messages out of the transfer queue of the entity to (folded).
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {

@@ -13,7 +13,7 @@ import (
 type Barrier struct {
 	inside atomic.Int64
 	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
-	left   wake.Signal                 // set when the last step has left the closed barrier
+	left   wake.Signal                 // set when the barrier is closed and no step is inside any more
 	pauser chan struct{}               // has one element unless a caller has closed the barrier
 	signal atomic.Pointer[pauseSignal]
 }

@@ -176,7 +176,7 @@ type parkedMark struct {
 	mark atomic.Int64 // the bit somethingParked and, above it, the number of calls of note
 }
 
-// note must be called before messages are parked.
+// note records that messages may be parked. It must be called before they are.
 func (l *parkedMark) note() {
 	for {
 		old := l.mark.Load()

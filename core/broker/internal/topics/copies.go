@@ -54,7 +54,7 @@ func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.
 }
 
 // checkChanged refuses an action that has set a session id of another partition, because the copy
-// stays in the message's partition, and all messages of a session must be in one.
+// stays in the message's partition, and all messages of a session must be in one partition.
 func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
 	key := after.SessionKey()
 	if !m.Settings.RequiresSession || key == "" || key == before.SessionKey() {
