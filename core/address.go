@@ -23,7 +23,6 @@ func (s SubQueue) Suffix() string {
 	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
 
-// IsDeadLetter reports whether the sub-queue contains dead letters.
 func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferDeadLetter }
 
 // DeadLetters returns the sub-queue for the dead letters of s.
@@ -50,7 +49,6 @@ func At(spelled string) Address {
 	return a
 }
 
-// String returns the address in its usual form.
 func (a Address) String() string {
 	s := a.Entity + a.Unread + a.Sub.Suffix()
 	if a.Management {

@@ -252,7 +252,7 @@ func (q Settings) Differing(old *Settings) Settings {
 // with the entity's MaxSizeInMegabytes.
 const PartitionedSize = 16
 
-// Megabytes returns the size of the whole entity, as administration and quotas count it.
+// Megabytes returns the maximum size of the whole entity, as administration and quotas count it.
 func (e *Entity) Megabytes() int64 {
 	if e.Settings.EnablePartitioning {
 		return e.Settings.MaxSizeInMegabytes * PartitionedSize
@@ -260,7 +260,6 @@ func (e *Entity) Megabytes() int64 {
 	return e.Settings.MaxSizeInMegabytes
 }
 
-// Ref returns the reference to partition i of a sub-queue.
 func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	r := Ref{Entity: e.ID, Index: i, Sub: sub}
 	if e.Kind == Subscription {

@@ -29,7 +29,6 @@ type ID struct {
 // StringID returns s as an ID; for "", the zero ID.
 func StringID(s string) ID { return ID{IDString, s} }
 
-// ULongID makes an ID of an unsigned 64-bit number.
 func ULongID(n uint64) ID {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
@@ -42,7 +41,6 @@ func UUIDID(u [16]byte) ID { return ID{IDUUID, string(u[:])} }
 // BinaryID makes an ID of opaque bytes.
 func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
 
-// RawID is the inverse of Kind and Raw.
 func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
 
 // Kind returns the type.

@@ -68,8 +68,8 @@ type Grant struct {
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether the grant covers a folded path: Scope, and everything below it; for an
-// entity's policy only its sub-queues, its $management node and a topic's subscriptions.
+// Covers reports whether a folded path is Scope or below Scope. A grant of an entity's policy does
+// not cover other entities below Scope.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
@@ -232,8 +232,8 @@ type Authority interface {
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies the name and key of a policy, as SASL PLAIN sends them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
-	// Enter counts a connection to the namespace of id until leave is called, which may be called
-	// more than once. It returns QuotaExceeded if there are too many connections. When the
-	// namespace is deleted, closed is called once with the reason, and must not block.
+	// Enter counts a connection to the namespace of id until leave is called (once or more). Enter
+	// returns QuotaExceeded if there are too many connections. When the namespace is deleted,
+	// closed is called once with the reason, and must not block.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

@@ -35,7 +35,6 @@ type Limits struct {
 	HasNoExpress    bool
 }
 
-// StandardLimits are the limits of the Standard tier.
 func StandardLimits() Limits {
 	return Limits{
 		Tier:             "Standard",

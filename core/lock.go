@@ -31,7 +31,7 @@ func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 // As text, it is a UUID with these bytes in RFC 4122 order.
 type LockToken [16]byte
 
-// NewNonce returns the part of a token that proves the lock, because nobody can predict it.
+// NewNonce returns a random number for a token. It proves the lock, because nobody can predict it.
 func NewNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -46,16 +46,13 @@ func NewLockToken(partition uint16, n int64, nonce uint64) LockToken {
 	return t
 }
 
-// Partition returns the index of the partition that holds the message.
 func (t LockToken) Partition() uint16 { return binary.BigEndian.Uint16(t[0:2]) }
 
-// Number returns the message's number in its partition.
 func (t LockToken) Number() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) & NumberMask }
 
 // Nonce returns the random part.
 func (t LockToken) Nonce() uint64 { return binary.BigEndian.Uint64(t[8:16]) }
 
-// SequenceNumber returns the sequence number of the locked message.
 func (t LockToken) SequenceNumber() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) }
 
 // IsZero reports whether there is no lock.
@@ -103,5 +100,4 @@ func (m *Message) SessionKey() SessionKey {
 	return KeyOfSession(m.SessionID)
 }
 
-// Key returns the key of the locked session.
 func (l *SessionLock) Key() SessionKey { return KeyOfSession(l.ID) }

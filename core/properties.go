@@ -163,7 +163,6 @@ func (p Properties) Merge(over Properties) Properties {
 	}, false)}
 }
 
-// Without returns p without the pairs with these keys.
 func (p Properties) Without(keys ...string) Properties {
 	left := 0
 	for k := range value.MapEntries(p.encoded) {

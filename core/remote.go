@@ -19,7 +19,7 @@ type Remote interface {
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
-	// Watch registers back, called when the remote can be reached again; back must not block.
+	// Watch makes the remote call the function back, which must not block, when it is available.
 	Watch(back func()) (stop func())
 }
 

@@ -16,7 +16,6 @@ const (
 	AllKinds            = Queues | Topics | Subscriptions
 )
 
-// Has reports whether the set has a kind.
 func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
 
 // Setting describes one of the Settings, for code that reads or writes settings by name.
@@ -108,7 +107,6 @@ func (s *Setting) check(q *Settings) error {
 	return nil
 }
 
-// Copy copies the setting's value between two Settings.
 func (s *Setting) Copy(to, from *Settings) {
 	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
 }

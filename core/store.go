@@ -441,7 +441,6 @@ type SessionInfo struct {
 // KeyLife is how long a partition knows a Transit.Key if Forget is not called.
 const KeyLife = 24 * time.Hour
 
-// CountOf returns the number of elements in all groups.
 func CountOf[T any](groups [][]T) (n int) {
 	for _, g := range groups {
 		n += len(g)

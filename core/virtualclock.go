@@ -33,7 +33,7 @@ func (c VirtualClock) Resume(now time.Time) VirtualClock {
 	return VirtualClock{Ahead: c.At(now).Sub(now)}
 }
 
-// Set sets the clock to a time between the bounds. A frozen clock stays frozen.
+// Set sets the clock to a time from EarliestTime to LatestTime. A frozen clock stays frozen.
 func (c VirtualClock) Set(now, to time.Time) (VirtualClock, error) {
 	if to.Before(EarliestTime) || to.After(LatestTime) {
 		return c, Refuse(OutOfRange, "The time %s is not between the years %d and %d.", to.UTC().Format(time.RFC3339), EarliestTime.Year(), LatestTime.Year())

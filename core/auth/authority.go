@@ -132,7 +132,7 @@ func (s *Signature) Policy() string { return s.sas.policy }
 
 func (s *Signature) Resource() string { return s.sas.resource }
 
-// SignedBy reports whether a policy's key has made the signature, whatever resource and expiry.
+// SignedBy reports whether a key of policies made the signature. It ignores resource and expiry.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {
 	return s.sas.signedBy(policies) != 0
 }

@@ -221,10 +221,10 @@ func (s *Share) Available(n int64) int64 {
 	return max(n, min((left-s.held)/2, own))
 }
 
-// Credit returns how many more bytes one of a connection's receivers may request. used is what it
-// has requested, or received and not yet sent to the client. Until half of the receiver's part is
-// free, Credit returns 0, so that the receiver does not request messages one by one. waits is true
-// if the share now waits for memory.
+// Credit returns how many more bytes a receiver may request. receivers is the number of receivers
+// of the connection. used is what this receiver has requested, or received and not yet sent to the
+// client. Credit returns 0 until half of the receiver's maximum is free, so that messages are not
+// requested one by one. waits means that the share now waits for memory.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -316,7 +316,7 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of one share: of the policy that holds most, the largest above floor.
+// Evict closes the holder of the largest share, above floor, of the policy that holds most.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -354,7 +354,7 @@ func (p *Pool) Largest(n int) []Holding {
 	return all[:min(n, len(all))]
 }
 
-// Wait makes the pool call wake when the share may take n.
+// Wait makes the pool call the share's function wake when the share may take n.
 func (s *Share) Wait(n int64) {
 	p := s.pool
 	p.mu.Lock()
@@ -482,8 +482,8 @@ func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 // requests would occupy the processors.
 const AfterRefusal = 100 * time.Millisecond
 
-// Await takes n, and waits up to Patience if n does not fit. It returns ctx's error or, no earlier
-// than after AfterRefusal, that of Refuse.
+// Await takes n. If n does not fit, it waits up to Patience, or only AfterRefusal if waiting is
+// useless, and then returns the error of Refuse. It returns ctx's error if ctx ends first.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil

@@ -160,7 +160,7 @@ func (r *Rules) current() []*active {
 	return fresh.rules
 }
 
-// meet returns the rule that affects an operation, after its delay, or nil. m may be nil.
+// meet returns the rule that affects an operation, or nil, after the rule's delay. m may be nil.
 func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	if r.idle() {
 		return nil
@@ -195,7 +195,7 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 	return nil
 }
 
-// counted is false if the rule is used up. met means that it affects this operation.
+// counted is false if the rule is used up. met means that the rule affects this operation.
 func (a *active) count() (counted, met bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

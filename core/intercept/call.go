@@ -9,7 +9,8 @@ import (
 
 type Op uint8
 
-// Peek, ReceiveDeferred, Purge: also in sessions. Send up to SessionState: also in transactions.
+// Calls on sessions also have the Ops Peek, ReceiveDeferred and Purge; calls on transactions, those
+// from Send to SessionState.
 const (
 	OpenSender Op = iota
 	OpenReceiver
@@ -25,7 +26,7 @@ const (
 	Purge
 	ListSessions
 	Commit
-	Schedule // in a transaction; otherwise Send also schedules messages
+	Schedule // in a transaction; outside of one, scheduled messages come with Send
 	Create   // an entity or a rule
 	Manage   // change or delete an entity or a rule
 	Read     // read entities, rules or the namespace, or reset the namespace
@@ -52,7 +53,7 @@ type Call struct {
 	Address core.Address
 	Link    *Link
 
-	// Interceptors use only these parts of the request.
+	// The parts of the request that interceptors may see and change; do has the others.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew

@@ -31,7 +31,7 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
-	// Drained calls then after it has passed on all earlier messages.
+	// Drained calls the function then when all earlier messages have been passed on.
 	Drained(then func())
 	// Close stops the stage, after the broker's receiver was closed. When it has returned, the
 	// stage passes no message on. It may be called more than once.

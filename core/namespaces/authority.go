@@ -56,8 +56,8 @@ func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.G
 	}
 }
 
-// Within turns a grant of an operator into a grant with the same rights in another namespace. It
-// refuses all other grants, also if the namespace does not exist.
+// Within returns g for g's own namespace. For another one, it returns a grant with the same rights
+// if g is an operator's; otherwise it refuses, whether or not the namespace exists.
 func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) (core.Grant, error) {
 	if core.FoldName(namespace) == core.FoldName(g.Namespace) {
 		return g, nil

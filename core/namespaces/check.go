@@ -18,7 +18,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckHost refuses IP addresses, localhost, and whatever is not a host name without a port.
+// CheckHost accepts only host names without a port: no IP addresses, and not localhost.
 func CheckHost(host string) error {
 	name := foldHost(host)
 	_, err := netip.ParseAddr(name)

@@ -31,7 +31,7 @@ type Live interface {
 	Quotas() core.NamespaceQuotas
 	// Answers reports whether a folded host belongs to the namespace or to the gateway.
 	Answers(host string) bool
-	// Time returns the namespace's time at the store's time now. Without a Clock, that is now.
+	// Time returns the namespace's time when the store's time is now: without a Clock, now.
 	Time(now time.Time) time.Time
 	// Faults and ChangeFaults implement faults.Book. The fault rules of a namespace of the
 	// registry are stored in its record; those of other namespaces are lost when the process ends.
@@ -188,7 +188,8 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// A host that two namespaces have identifies the one that was indexed first. d.mu is held.
+// index records m's hosts and policies. If two namespaces have the same host, the host means the
+// one that was indexed first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++
 	for _, h := range r.hosts {

@@ -134,7 +134,8 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// edit may run several times. A policy without a key keeps its stored key, or gets a random one.
+// Change calls edit on the stored namespace, again if another change comes first, and stores the
+// result. A policy without a key keeps its stored key, or gets a random one.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
 		m, err := d.find(ctx, name)

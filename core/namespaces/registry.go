@@ -180,8 +180,8 @@ func (d *Directory) readAll(ctx context.Context) error {
 	return nil
 }
 
-// apply ignores an older revision. If another namespace has the name, the one created later wins,
-// but always a configured one. If n loses, apply returns nil.
+// apply adds or updates n, but ignores an older revision. If another namespace has n's name, a
+// configured one wins, otherwise the one created later. If n loses, apply returns nil.
 func (d *Directory) apply(n core.Namespace) *member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed

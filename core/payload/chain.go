@@ -23,8 +23,8 @@ type Chain struct {
 // room may be nil.
 func NewChain(room *Room, members ...Named) *Chain { return &Chain{slices.Clone(members), room} }
 
-// serving returns the indexes of the members for a type: first those that name it, then those whose
-// types are not known yet, then those with a pattern that it matches.
+// serving returns the indexes of the serializers for a type: first those that name it, then those
+// whose types are not known yet, then those with a pattern that it matches.
 func (c *Chain) serving(mediaType string) []int {
 	if mediaType == "" {
 		return nil
@@ -40,7 +40,7 @@ func (c *Chain) serving(mediaType string) []int {
 	return serving
 }
 
-// rank returns how well a member's types match: 0 is best, 3 means not at all.
+// rank returns how well the serializer's types match: 0 is best, 3 means not at all.
 func (n *Named) rank(mediaType string) int {
 	types := n.ContentTypes()
 	rank := 3

@@ -194,7 +194,8 @@ func (r *receiver) handOver(ds []core.Delivery) {
 	}
 }
 
-// After Close, a busy worker, or the end of their session, releases the messages it works on.
+// Close stops the receiver. The messages that the worker has are released by the worker or, in a
+// session, by the end of the session.
 func (r *receiver) Close() {
 	r.cancel()
 	r.delivery.Lock()

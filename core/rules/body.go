@@ -97,7 +97,7 @@ func datumOf(v any) datum {
 	return decode(raw)
 }
 
-// bodyField parses what follows body: any sequence of .key, .[key] and [index].
+// bodyField parses what follows the word body: any sequence of .key, .[key] and [index].
 func (p *parser) bodyField(at int) operand {
 	f := &bodyField{}
 	p.names.bodies = true

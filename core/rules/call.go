@@ -48,7 +48,7 @@ func (q *question) truth(s *scope) Truth {
 
 func (*question) fallible() bool { return true }
 
-// call parses plugin('name', value, name = value, …) from the parenthesis on.
+// call parses the arguments of plugin('name', value, name = value, …), from the parenthesis on.
 func (p *parser) call(at int) operand {
 	p.need("(")
 	c := Call{Name: p.token.text}

@@ -18,7 +18,7 @@ func timeOf(ticks int64) time.Time {
 	return time.Unix(whole, (ticks-whole*ticksPerSecond)*int64(tick)).UTC()
 }
 
-// render returns the text form of .NET, but ISO 8601 for instants, if the value has a text form.
+// render returns d as .NET writes it, but instants in ISO 8601, or false if d has no text form.
 func (d datum) render() (string, bool) {
 	switch d.kind {
 	case text:

@@ -49,8 +49,8 @@ func (d *draft) put(name string, raw []byte) {
 	d.entries = append(d.entries, entry{name, raw})
 }
 
-// set keeps the type of an existing property if v can have it. Otherwise the property gets the type
-// of exact, the encoded value of the property that is copied, or the type of v if exact is nil.
+// set sets p to v, in the type of the existing property if v can have it. Otherwise set stores
+// exact (the encoded value of the property that is copied) or, if exact is nil, v in its own type.
 func (d *draft) set(p *userProperty, v datum, exact []byte) {
 	if old := d.raw(p.folded); old != nil {
 		if raw, ok := v.encodeAs(nil, old); ok {

@@ -160,7 +160,7 @@ func (d datum) describe(typeName string) string {
 	return s + " (" + typeName + ")"
 }
 
-// For a user property, use typeOf instead: it returns the type that the sender chose.
+// family names d's type. For a user property, typeOf is better: it names the sender's type.
 func (d datum) family() string {
 	return [...]string{
 		absent: "", null: "", boolean: "boolean", integer: "long", huge: "ulong", real: "double", text: "string",

@@ -54,7 +54,7 @@ func (p *namedProperty) eval(s *scope) datum {
 }
 func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
-// Without a scope before its first dot, a computed name is that of a user property.
+// cutScope cuts "sys." or "user." off a computed name. Without either, it names a user property.
 func cutScope(name string) (isSystem bool, bare string) {
 	if scope, bare, ok := strings.Cut(name, "."); ok {
 		switch {

@@ -13,7 +13,7 @@ type finder struct {
 	last    uint64 // the bit of the last position, in the last word of the state
 }
 
-// Characters that are not in the run, and invalid UTF-8, have class 0 and match only _.
+// invalid stands for invalid UTF-8. Like characters that are not in the run, it matches only _.
 const invalid rune = -1
 
 // newFinder ignores pieces[0].skip; pieces[0].literal must not be empty.

@@ -93,8 +93,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	return dst
 }
 
-// decidingParts is deciding for parts joined by AND or OR, with the answer whole. Parts with the
-// same answer decide; if it is Unknown and one part could match for all (anyMatches), all parts do.
+// decidingParts is deciding for parts joined by AND or OR, with the answer whole. Parts with this
+// answer decide; if whole is Unknown and one part alone could match (anyMatches), all decide.
 func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
 	for _, p := range parts {
 		t := p.truth(s)

@@ -109,7 +109,7 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	return conditionAt(first.at, join(parts), parts...)
 }
 
-// If none of the parts depends on the message, conditionAt evaluates the condition.
+// If none of the parts depends on the message, conditionAt evaluates c at once.
 func conditionAt(at int, c predicate, parts ...predicate) operand {
 	for _, p := range parts {
 		if _, ok := p.(settled); !ok {

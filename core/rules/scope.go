@@ -135,8 +135,8 @@ const maxWork = 1 << 26
 
 var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten the message's properties, or simplify the rules")
 
-// spend counts steps of an evaluation, and reports whether it may continue. Steps whose number
-// depends only on the rule do not count, so they are possible when the budget is used up.
+// spend adds steps to the work, and reports whether the evaluation may continue; if not, it fails
+// at the position at. Work whose amount depends only on the rule is not counted.
 func (s *scope) spend(at, steps int) bool {
 	s.work += steps
 	if steps > 0 && s.work > maxWork {

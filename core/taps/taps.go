@@ -69,7 +69,7 @@ func (s *Taps) End() {
 	}
 }
 
-// numbers are the sequence numbers of the group's messages; nil: not known.
+// sent shows a group. numbers are its messages' sequence numbers; nil: not known.
 func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	s.mu.Lock()
 	list := slices.Clone(s.all[entity])

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Decode accepts what Skip accepts. The value shares no memory with b.
+// Decode decodes the first value of b if Skip accepts it. v shares no memory with b.
 func Decode(b []byte, lim Limits) (v any, rest []byte, err error) {
 	rest, err = Skip(b, lim)
 	if err != nil {

@@ -272,7 +272,7 @@ func (r *jsonReader) More() bool {
 	return more
 }
 
-// first is true if no element or member was read.
+// another reports whether an element or member follows, or closing. first: none was read so far.
 func (r *jsonReader) another(closing byte, first bool) bool {
 	switch c := r.next(); {
 	case c == closing:

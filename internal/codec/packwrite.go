@@ -180,7 +180,7 @@ func (w *PackWriter) OpenList() {
 
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
-// The head has room for one byte. If it needs more, close moves the content.
+// close writes the head. One byte is kept for it; if it needs more, close moves the content.
 func (w *PackWriter) close(n int, short, wide byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark

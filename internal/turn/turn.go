@@ -10,10 +10,10 @@ var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 // storing this number takes about 0.1 ms.
 const Large = 128
 
-// A Turn holds an entry in places or, at first, none. Only one goroutine may use it.
+// A Turn holds at most one entry in places. Only one goroutine may use it.
 type Turn struct{ taken bool }
 
-// Take waits for an entry in places if n is at least Large. A goroutine may hold only one.
+// Take waits for an entry in places if n is at least Large. A goroutine may hold only one entry.
 func (t *Turn) Take(n int) {
 	if n >= Large && !t.taken {
 		places <- struct{}{}

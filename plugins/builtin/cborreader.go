@@ -185,7 +185,7 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// If n is unknown, ok is false at the final break.
+// element reads one of n elements. If n is forever (unknown), ok is false at the final break.
 func (r *cborReader) element(n uint64) (v any, ok bool) {
 	if v, ok = r.value(); !ok && n != forever {
 		r.fail(strayBreak)

@@ -138,8 +138,8 @@ func exactDouble(s string) (float64, bool) {
 	return f, d == digits && e == exponent
 }
 
-// The digits neither begin nor end with a zero; exponent is the power of ten of the first. s must
-// be a number that strconv accepts. Zero has no digits.
+// significant returns the digits from the first to the last that is not 0, such that s is ±0.digits
+// × 10^exponent. s must be a number that strconv accepts. Zero has no digits.
 func significant(s string) (digits string, exponent int) {
 	mantissa := strings.TrimPrefix(s, "-")
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {

@@ -71,7 +71,7 @@ func (p *supervised) garbage(a answer, err error) error {
 	return p.refuse(context.Background(), err)
 }
 
-// refuse counts the call unless the caller's ctx has ended.
+// refuse returns the error for ask, and counts the call unless the caller's ctx has ended.
 func (p *supervised) refuse(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

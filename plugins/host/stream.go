@@ -131,8 +131,8 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	}
 }
 
-// late is true if the call timed out. abandon returns false if the call was answered meanwhile, or
-// the session has ended.
+// abandon gives up a call; late means that the call timed out. abandon returns false if the call
+// was answered meanwhile, or the session has ended.
 func (s *session) abandon(c *call, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *session) write() {
 	}
 }
 
-// out is nil if no frame may be sent now. last is true if no more will follow.
+// next returns the next frame. out is nil if none may be sent now; last: no more will follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -157,7 +157,7 @@ func (p *supervised) discard(i *instance, err error) error {
 	return err
 }
 
-// If the new instance does not work, old continues. old may be nil.
+// replace launches a new instance. If it does not work, old, which may be nil, continues.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -190,7 +190,7 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// If Reload is called meanwhile, and its instance works, rest returns that instance.
+// rest waits before the next launch. If Reload makes a working instance meanwhile, rest returns it.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {
@@ -239,7 +239,7 @@ func (p *supervised) snapshot() State {
 	return s
 }
 
-// description is that of the present or last process, or nil before the first launch.
+// description returns the Description of the present or last process; nil before the first launch.
 func (p *supervised) description() *Description {
 	p.mu.Lock()
 	defer p.mu.Unlock()
