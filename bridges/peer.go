@@ -43,7 +43,8 @@ func Certified(ctx context.Context, state *tls.ConnectionState) context.Context 
 	return core.WithCertificate(ctx, state.PeerCertificates[0])
 }
 
-// CertifiedBy ignores certificates of browsers, which send them even for a page of another site.
+// CertifiedBy returns r's context with the client's certificate. It ignores certificates of
+// browsers, which send them even for a page of another site.
 func CertifiedBy(r *http.Request) context.Context {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return r.Context()

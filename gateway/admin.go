@@ -21,7 +21,6 @@ import (
 
 const adminGrace = time.Second
 
-// openAdmin returns nil if no admin listener is configured.
 func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
 	if c.AdminListen == "" {
 		return nil, nil
@@ -43,8 +42,8 @@ func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
 
-// adminHandler serves /metrics and /debug/pprof/ without authentication, but not the command line,
-// which may contain keys.
+// adminHandler serves /metrics and /debug/pprof/ without authentication. It leaves out
+// /debug/pprof/cmdline, because the command line may contain keys.
 func adminHandler(metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

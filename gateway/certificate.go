@@ -23,8 +23,7 @@ type certificate struct {
 	ca     string  // file of the development CA; "" if a certificate is configured
 	issued *issued // for hosts of namespaces; nil if a certificate is configured
 	own    atomic.Pointer[tls.Certificate]
-	// current has the authorities of clients' certificates. crypto/tls applies them to resumed
-	// sessions too.
+	// current has the authorities of clients' certificates, also for resumed sessions of TLS.
 	current atomic.Pointer[tls.Config]
 }
 

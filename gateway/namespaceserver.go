@@ -132,7 +132,6 @@ func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.open[id] = is
 }
 
-// of returns nil if the namespace is not served.
 func (t *namespaceServer) of(id string) *admin.Served {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -89,8 +89,8 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// breakers counts the circuit breakers that are not closed. The result contains no names, because
-// /health needs no token.
+// unreached tells /health what the gateway cannot reach, without names, because /health needs no
+// token. breakers is the number of circuit breakers that are not closed.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

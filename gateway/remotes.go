@@ -83,7 +83,8 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting trusts the authorities in file, or the system's if file is "". name is the server's.
+// trusting returns the TLS configuration for a server with this name. It trusts the authorities in
+// file, or the system's if file is "".
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {
@@ -124,7 +125,6 @@ func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]c
 	return all
 }
 
-// statesOf returns nil if the namespace has no remotes.
 func (r *remotes) statesOf(namespace string) func() []remote.State {
 	all := r.of(namespace)
 	if len(all) == 0 {

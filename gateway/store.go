@@ -52,7 +52,8 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost returns a channel that closes when the store on Redis has lost its contents, or nil.
+// lost returns a channel that closes when the store on Redis has lost its contents. For another
+// store it returns nil.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -60,7 +61,8 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed returns a channel that closes when a disk error has stopped the file store, or nil.
+// failed returns a channel that closes when a disk error has stopped the file store. For another
+// store it returns nil.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil

@@ -13,8 +13,7 @@ import (
 
 const (
 	browsePage = 100
-	// The pause after a look that finds nothing begins with soonBrowse, and doubles up to
-	// lateBrowse.
+	// The pause after a look that finds nothing grows from soonBrowse to lateBrowse.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
@@ -164,7 +163,8 @@ func (b *browseLink) send() {
 	}
 }
 
-// resume sends messages beyond MaxUnsettled as settled. left is true if some are still pending.
+// resume sends pending messages; beyond MaxUnsettled, it sends them as settled. left is true if
+// some are still pending.
 func (b *browseLink) resume() (left bool) {
 	c, f := b.conn, form{}
 	f.peeked = true

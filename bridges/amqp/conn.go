@@ -150,8 +150,8 @@ func (c *conn) mayRead() bool {
 	return !c.gone && c.arrival.taken() && c.calls.Busy() <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass repeats itself when the socket has taken all output, because waiting deliveries, or a close,
-// may then be possible.
+// pass does everything that is possible now. When the socket has taken all output, it starts again,
+// because waiting deliveries, or a close, may now be possible.
 func (c *conn) pass() {
 	for again := true; again; {
 		now := time.Now()

@@ -226,8 +226,7 @@ func annotate(m *core.Message, encoded []byte) error {
 	return nil
 }
 
-// deliveryAnnotations drops the lock token, which a received message still has when it is sent
-// again.
+// deliveryAnnotations drops the lock token, which a received message has if it is sent again.
 func deliveryAnnotations(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}

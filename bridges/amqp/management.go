@@ -386,7 +386,8 @@ func (o *operation) numbers() []int64 {
 	return elements(o, "sequence-numbers", "whole numbers", value.Int)
 }
 
-// elements reads an argument that is an array, or a list as some clients send it.
+// elements reads the argument name: an array or, as some clients send it, a list. read converts an
+// element, and what names the type of the elements in the refusal.
 func elements[T any](o *operation, name, what string, read func(any) (T, bool)) []T {
 	v, _ := o.args.Get(name)
 	var values []any

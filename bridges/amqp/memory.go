@@ -61,7 +61,6 @@ func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 
-// addressOf returns the zero address if the link has no entity.
 func addressOf(l *engine.Link) core.Address {
 	switch d := l.Data.(type) {
 	case *senderLink:

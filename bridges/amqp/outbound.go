@@ -28,8 +28,7 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return appendFooter(dst, d.Message)
 }
 
-// largeBody is the size in bytes from which a body is sent without a copy over plain TCP, else with
-// one copy.
+// largeBody is the size in bytes from which a body is sent over plain TCP without a copy.
 const largeBody = 16 << 10
 
 // payloadOf encodes a delivery, except for a large body, into scratch, which it returns.

@@ -107,8 +107,8 @@ type input struct {
 
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// read reads once, first into the slice, then, if that is full, into buf. filled is the number of
-// bytes in the slice.
+// read reads once, first into the slice into, then, if that is full, into buf. filled is the number
+// of bytes in the slice into.
 func (in *input) read(into []byte) (filled int, err error) {
 	if in.n > 0 && in.n == len(in.buf) { // the frame is larger than the buffer
 		in.move(make([]byte, 2*len(in.buf)), in.buf)

@@ -14,8 +14,7 @@ import (
 // that their locks do not end here. fair.Pending bounds their bytes.
 const maxAsked = 1000
 
-// acceptProperty is a link property of Crosstown: the content types that the client can read, as in
-// HTTP's Accept.
+// acceptProperty is a link property of Crosstown: the client's content types, as in HTTP's Accept.
 const acceptProperty = "com.crosstown:accept"
 
 // accepted returns "" if the property is missing. ok is false if it is not a text.
@@ -148,8 +147,7 @@ func (r *receiverLink) interrupt(err error) {
 	}
 }
 
-// detached unlocks the deliveries that were not sent. Those that were sent stay locked, except in a
-// session.
+// detached unlocks the deliveries that were not sent. The others stay locked, except in a session.
 func (r *receiverLink) detached() {
 	r.released = true
 	if r.cancel != nil {
@@ -209,8 +207,8 @@ func (r *receiverLink) settledOne() {
 	}
 }
 
-// giveBack unlocks the pending deliveries after the first keep. Those of a session stay locked
-// until it is released or taken over, to preserve their order.
+// giveBack unlocks the pending deliveries, except for the first ones, keep in number. Those of a
+// session stay locked until it is released or taken over, to preserve their order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return

@@ -75,8 +75,8 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
-// LockTokenOf returns the lock token in a delivery-tag of Service Bus, or zero if the length of tag
-// differs.
+// LockTokenOf returns the lock token in a delivery-tag of Service Bus; zero for a tag of another
+// length.
 func LockTokenOf(tag []byte) core.LockToken {
 	if len(tag) != len(core.LockToken{}) {
 		return core.LockToken{}

@@ -101,8 +101,7 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size i
 	}
 }
 
-// received sends the disposition of a request before its response, because some clients crash
-// otherwise.
+// received sends the disposition of a request before its response: otherwise some clients crash.
 func (r *requestLink) received(m engine.Message) {
 	txn, enlists := m.State.(wire.TransactionalState)
 	req, err := decodeRequest(m.Payload)

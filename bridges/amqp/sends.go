@@ -170,7 +170,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 	s.finish()
 }
 
-// carry returns the outcome of each message. It runs in its own goroutine.
+// carry sends batch, and returns the outcome of each message. It runs in its own goroutine.
 func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *senderLink) []wire.DeliveryState {
 	states := make([]wire.DeliveryState, len(batch))
 	groups := make([][]*core.Message, 0, len(batch))
@@ -228,7 +228,8 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 // after the transfer queue of the link's target.
 const transferDestination value.Symbol = "com.microsoft:transfer-destination-address"
 
-// finalDestination returns ok false if the attach has no transferDestination.
+// finalDestination reads transferDestination from the attach. ok is false if the attach does not
+// have it.
 func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error) {
 	v, ok := a.Properties.Get(string(transferDestination))
 	if !ok || v == nil {

@@ -46,8 +46,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept requests the session in the source's filter number at. Once it is locked, accept answers
-// the attach.
+// accept requests the session that the source's filter at this index names. Once the session is
+// locked, accept answers the attach.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value
@@ -228,8 +228,8 @@ func (r *receiverLink) occupied() {
 	}
 }
 
-// answered reverses the effect of occupied, and settles the deliveries whose locks the request
-// ended: in a session that others may take over, clients settle only by requests.
+// answered reverses the effect of occupied, and settles the deliveries of tokens, whose locks the
+// request ended: in a session that others may take over, clients settle only by requests.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return

@@ -119,8 +119,8 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 	}
 }
 
-// holds reports whether r must wait, because messages that come before those it would request are
-// being unlocked. When they are unlocked, r requests.
+// holds reports whether r must wait before it requests messages, because earlier messages are being
+// unlocked. If so, p lets r request messages when they are unlocked.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false

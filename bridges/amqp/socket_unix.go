@@ -35,8 +35,8 @@ func socketReaderOf(nc net.Conn) *socketReader {
 	return s
 }
 
-// read waits for data and reads it, first into the slice, then, if that is full, into in.buf.
-// filled is the number of bytes in the slice.
+// read waits for data and reads it, first into the slice into, then, if that is full, into in.buf.
+// filled is the number of bytes in the slice into.
 func (s *socketReader) read(into []byte, in *input) (filled int, err error) {
 	s.in, s.parts[0], s.n, s.err = in, into, 0, nil
 	if err = s.raw.Read(s.call); err == nil {

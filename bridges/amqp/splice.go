@@ -419,8 +419,8 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			// The peer may use up credit until a flow that takes it back arrives, so the limit
-			// never falls.
+			// The peer may use up credit until a flow that lowers it arrives, so the limit never
+			// falls.
 			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
 				l.limit = limit
 			}

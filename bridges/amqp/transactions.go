@@ -46,7 +46,7 @@ type transaction struct {
 
 	entity      string
 	provisional []*provisional
-	after       []func()      // answers to outcomes that the client sent for provisional after the discharge
+	after       []func()      // answers to outcomes that the client sent for deliveries in provisional after the discharge
 	ended       chan struct{} // closes when over is set
 }
 
@@ -281,7 +281,8 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs job, a call of t.work, after earlier ones. Its result runs as a job of the connection.
+// do runs job after earlier jobs, and then, as a job of the connection, the function that job
+// returns.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -377,8 +378,8 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 }
 
 // enlist adds a settlement to a transaction. before is not nil if the delivery has an outcome in
-// another transaction: the settlement waits for its end. If the transaction refuses the settlement,
-// the delivery counts as abandoned by the client.
+// another transaction: the settlement waits for the end of that transaction. If the transaction
+// refuses the settlement, the delivery counts as abandoned by the client.
 func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
 	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}

@@ -98,7 +98,7 @@ func (w *writer) some(parts [][]byte, n int) (int, error) {
 	return w.nc.Write(parts[0][:min(n, len(parts[0]))])
 }
 
-// cut removes the first n bytes, and changes parts.
+// cut returns parts without their first n bytes. It changes the elements of parts.
 func cut(parts [][]byte, n int) [][]byte {
 	for len(parts) > 0 && n >= len(parts[0]) {
 		n -= len(parts[0])

@@ -104,8 +104,7 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// If a timestamp would lose precision, readDateTime returns the text: clients expect what they
-// wrote.
+// If a timestamp would lose precision, readDateTime returns the text, which clients expect.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil

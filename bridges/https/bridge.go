@@ -26,7 +26,7 @@ type Options struct {
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
 	// besides the gateway's own host. The patterns are those of origins.Check.
 	Origins []string
-	// MaxBodyBytes bounds a request's body, besides the entity's limit; 0: the largest message
+	// MaxBodyBytes bounds a request's body, as does the entity's limit; 0: the largest message
 	// size.
 	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.

@@ -87,8 +87,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// skipBody discards the body, because net/http notices a disconnect only when the body has been
-// read.
+// skipBody discards the body: net/http notices a disconnect only after it has been read.
 func skipBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil

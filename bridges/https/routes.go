@@ -107,8 +107,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 
 var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 
-// runtimeRoute reports whether the runtime API has method for a path; below has its segments after
-// /{entity}/messages. methods lists the methods that the path has, or is "".
+// runtimeRoute reports whether the runtime API has method for a path; below has the path's segments
+// after /{entity}/messages. methods lists the methods that the path has, or is "".
 func runtimeRoute(method string, below []string) (methods string, ok bool) {
 	switch {
 	case len(below) == 0:

@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// events writes server-sent events (HTML §9.2). Only the request's goroutine uses it, except for
-// expel.
+// events writes server-sent events (HTML §9.2). Except for expel, only the request's goroutine uses
+// it.
 type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
@@ -130,8 +130,7 @@ func (s *events) message(position string, d *core.Delivery, write func(codec.Wri
 	s.charge()
 }
 
-// If a client does not read a piece of the buffer within streamTimeout, flush closes the
-// connection.
+// flush closes the connection if a client does not read a piece of the buffer within streamTimeout.
 func (s *events) flush() error {
 	defer func() {
 		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {

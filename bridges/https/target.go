@@ -76,8 +76,9 @@ var claims = [...]string{
 	remove: "Authorization failed for specified action: Manage,EntityDelete.",
 }
 
-// denied gives a missing right the text of the admin API, which names the claim for queues and
-// topics, and the operation for subscriptions and rules. It returns other errors unchanged.
+// denied gives an error about a missing right the text of the admin API, which names the claim for
+// queues and topics, and the operation for subscriptions and rules. It returns other errors
+// unchanged.
 func (t target) denied(at reference, a access, err error) error {
 	if core.CodeOf(err) != core.Unauthorized || strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
 		return err

@@ -78,7 +78,8 @@ func (c *Client) Pages(ctx context.Context, entity string, state *core.State, fr
 	}
 }
 
-// HasActive reports whether there are active messages, locked or not, and not in besides.
+// HasActive reports whether entity has active messages, locked or not, besides those with the given
+// numbers.
 func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
 	for page, err := range c.Pages(ctx, entity, nil, 0) {
 		if err != nil {

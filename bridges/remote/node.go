@@ -15,7 +15,7 @@ type node struct {
 	reply    string
 }
 
-// credit is the number of responses that may be in flight.
+// node opens the links of the node at address, with up to credit responses to reply in flight.
 func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
 	n := &node{reply: reply}
 	var err error

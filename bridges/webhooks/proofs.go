@@ -45,7 +45,7 @@ func proverOf(r *http.Request, h *Hook) prover {
 }
 
 // begin counts a proof as wrong before it is checked, so that trying many at once has no advantage.
-// If there are too many, it returns how long no proof will be checked.
+// If the client has sent too many wrong ones, begin returns how long it will check none.
 func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,8 +57,8 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// When ctx ends, Run refuses new connections, drains the others, and returns nil when they have
-// ended.
+// When ctx ends, Run refuses new connections, drains the others, and returns nil when all are
+// closed.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.group.drainAfter(ctx)
 	return nil

@@ -169,8 +169,8 @@ func (c *conn) ahead() (size int64, whole bool) {
 	return size, int64(c.in.Buffered()-known-mask) >= size
 }
 
-// gather reads the rest of a message into buffer, or into a larger one. The budget counts the
-// message until its request is answered.
+// gather reads a message of size bytes, or -1 if unknown, into buffer, or into a larger one. whole
+// is true if all bytes have arrived. The budget counts the message until its request is answered.
 func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byte, error) {
 	limit := c.limit.Load()
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}

@@ -113,7 +113,7 @@ func appendClose(out []byte, code closeCode, reason string) []byte {
 	return appendControl(out, opClose, payload)
 }
 
-// frameEnd returns the end of the frame with byte i of b, which starts at the start of a frame.
+// frameEnd returns the end of the frame that contains b[i]. b begins with the start of a frame.
 func frameEnd(b []byte, i int) int {
 	end := 0
 	for end < i {

@@ -42,7 +42,8 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf also checks the right, because a sender may outlive the token that opened it.
+// addressOf parses entity and checks the right, because a sender may outlive the token that opened
+// it.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {

@@ -41,8 +41,8 @@ func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tu
 	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
 }
 
-// When ctx ends, Run refuses new connections, drains the others, and returns nil when they have
-// ended.
+// When ctx ends, Run refuses new connections, drains the others, and returns nil when all are
+// closed.
 func (t *Tunnel) Run(ctx context.Context) error {
 	t.group.drainAfter(ctx)
 	return nil

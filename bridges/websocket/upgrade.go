@@ -42,8 +42,7 @@ func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader
 	return u
 }
 
-// upgrade returns a connection without limits and deadlines, or an error if it has refused the
-// request.
+// upgrade returns a connection without limits and deadlines. An error means that it has answered.
 func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	switch {
 	case !websocket.IsWebSocketUpgrade(r):

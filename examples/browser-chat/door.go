@@ -45,8 +45,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// giveToken issues a token with a page's rights for an hour. A real chat would first authenticate
-// the user.
+// giveToken issues a token with a page's rights for an hour. A real chat would check the user
+// first.
 func giveToken(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = io.WriteString(w, local.Sign(topic, policy, key, time.Hour))

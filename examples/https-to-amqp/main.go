@@ -39,8 +39,7 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return tell(ctx, g, out)
 }
 
-// gateway returns the gateway that already runs, if -running is set and there is one. Otherwise it
-// starts one.
+// gateway returns the running gateway if -running is set and there is one, or else starts one.
 func gateway(ctx context.Context, binary string, out io.Writer) (*local.Gateway, error) {
 	if *running {
 		g, err := local.Running(ctx, local.DefaultAddress, local.DefaultCA())

@@ -61,7 +61,7 @@ func (l *link) carry(near net.Conn) {
 	delete(l.conns, far)
 }
 
-// hold records connections to cut. It returns false while the link is down.
+// hold records connections, which cut closes. It returns false while the link is down.
 func (l *link) hold(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

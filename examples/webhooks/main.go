@@ -83,8 +83,7 @@ func run(ctx context.Context, binary string, out io.Writer) (err error) {
 	return nil
 }
 
-// in posts a request twice, as GitHub does if its user asks for a redelivery, and receives one
-// message.
+// in posts a request twice, like a redelivery by GitHub, and receives one message.
 func in(ctx context.Context, address string, client *azservicebus.Client, out io.Writer) error {
 	const body = `{"ref":"refs/heads/main"}`
 	for _, secret := range []string{"a-secret-that-was-guessed", hookSecret, hookSecret} {

@@ -18,8 +18,8 @@ import (
 
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues lacks flags that the configuration declares. The command's name precedes the flag's if
-// the values depend on the command.
+// flagValues contains the values of flags, unless the flag's setting lists them
+// (config.FlagValues). A key begins with the command's name if the values depend on the command.
 var flagValues = map[string][]string{
 	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
 	"bench --settle": {"batch", "each", "first", "none"},
@@ -35,8 +35,8 @@ var flagValues = map[string][]string{
 	"--sync":         {"always", "interval", "never"},
 }
 
-// flagNames contains the flags whose value is a name that a gateway knows. Its keys have the form
-// of flagValues' keys.
+// flagNames contains the flags whose value is a name that a gateway knows, with keys as in
+// flagValues.
 var flagNames = map[string]lister{
 	"move --to":                         destinationNames,
 	"resubmit --to":                     destinationNames,

@@ -344,7 +344,6 @@ func readTimestamp(r codec.Reader) (any, error) {
 	}
 }
 
-// ReadTime decodes a time in the years 1 to 9999.
 func ReadTime(r codec.Reader) (time.Time, error) {
 	v, err := readTimestamp(r)
 	if err != nil {
@@ -421,7 +420,8 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 	return all, nil
 }
 
-// readFew decodes a list of at most n elements that stands for one value, or returns nil.
+// readFew decodes a list of at most n elements that stands for one value. For anything else it
+// returns nil.
 func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
 	if r.Kind() != codec.List {
 		return nil, nil

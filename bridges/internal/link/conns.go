@@ -17,8 +17,8 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Conns calls Describe, and Evacuate, which begins to close the connection, in jobs of the
-	// owner.
+	// Conns calls Describe, and Evacuate, which begins to close the connection, in the owner's
+	// jobs.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Owner runs the jobs of one connection one at a time and in order, so that jobs need no locks. It
-// has no goroutine: whoever submits a job runs it, and the jobs that others submit meanwhile, so a
-// single message waits for no other goroutine. Jobs must not block.
+// has no goroutine: the goroutine that submits a job runs it, and then the jobs that others have
+// submitted meanwhile. So a job usually waits for no other goroutine. Jobs must not block.
 type Owner struct {
 	after  func() // runs after the queued jobs
 	failed func(error)

@@ -145,8 +145,7 @@ func (g *Gateway) trust(file string) error {
 	return nil
 }
 
-// Stop ends the gateway cleanly and removes its data. It does not end a gateway that was already
-// running.
+// Stop ends the gateway cleanly and removes its data, unless the gateway was already running.
 func (g *Gateway) Stop() error {
 	if g.command == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// browserVariable is an environment variable. If it is set, or in CI, tests fail if Chromium or its
-// driver is missing; otherwise they are skipped.
+// browserVariable names an environment variable. If it is set, or in CI, tests fail if Chromium or
+// its driver is missing; otherwise they are skipped.
 const browserVariable = "E2E_BROWSER"
 
 const patience = 3 * time.Minute

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// write appends a value by its schema. It uses the default of a missing field, and refuses an
-// unknown field.
+// write appends a value by its schema. A missing field gets its default; an unknown one is an
+// error.
 func write(dst []byte, v any, s avro.Schema) ([]byte, error) {
 	w := avro.NewWriter(nil, 512)
 	if err := put(w, v, s, maxDepth); err != nil {

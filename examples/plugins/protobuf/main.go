@@ -1,4 +1,4 @@
-// Protobuf is a plugin that decodes and encodes Protocol Buffers, with the descriptor sets in a
+// Protobuf is a plugin that decodes and encodes Protocol Buffers by the descriptor sets in a
 // directory.
 package main
 

@@ -1,5 +1,4 @@
-// To-router is a plugin that routes messages by their To, with a table in a file that may change at
-// any time.
+// To-router is a plugin that routes messages by their To and a table in a file that may change.
 package main
 
 import (

@@ -53,8 +53,7 @@ func (t *table) read() error {
 	return nil
 }
 
-// follow reads the file again after each change. If that fails, it logs the error and keeps the
-// table.
+// follow reads the file again after each change. If that fails, it logs why and keeps the table.
 func (t *table) follow(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -154,7 +154,7 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management calls foreign, which may be nil, for properties that Crosstown lacks.
+// Management returns a client that calls foreign, if not nil, for properties that Crosstown lacks.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),

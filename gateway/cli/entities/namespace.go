@@ -137,7 +137,8 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 	return c
 }
 
-// given has the quotas in the flags, and quotas those of the namespace.
+// requestOf returns the request that c's flags describe. given has the quotas in the flags, and
+// quotas those of the namespace.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {

@@ -67,13 +67,11 @@ func told(ctx context.Context, t *command.Target, entity string) (e core.Entity,
 	return e, err == nil
 }
 
-// hasSessions returns false if the entity is unknown.
 func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Settings.RequiresSession
 }
 
-// isTopic returns false if the entity is unknown.
 func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Kind == core.Topic

@@ -284,8 +284,8 @@ func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	return err
 }
 
-// drain ends when only refused messages remain. Messages that others have locked return when their
-// locks end.
+// drain ends when only refused messages remain. It waits up to m.patience for messages that others
+// lock.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
@@ -459,7 +459,7 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled leaves messages that are due soon; the last of these becomes active at due.
+// scheduled moves scheduled messages, except those that are due soon, the last of them at due.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

@@ -102,7 +102,8 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
 }
 
-// A management API cannot read or change a namespace's own policies.
+// namespacePolicies notes each policy of the namespace: a management API cannot read or change
+// them.
 func namespacePolicies(all []config.Policy, notes *notes) {
 	for _, p := range all {
 		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)

@@ -254,8 +254,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened returns the queue or subscription in c.path if the client may listen there. Its error
-// for another kind of path says that the path is isNot.
+// listened returns the queue or subscription in c.path if the client may listen there. For any
+// other c.path, the error says that it is isNot, and that a name must follow path.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// showMetrics shows operators all metrics, and others those of their namespace.
 func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil

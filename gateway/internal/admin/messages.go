@@ -176,7 +176,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// ids is in the order of the sessions' first messages.
+// sessions returns the ids of the messages' sessions, in the order of their first messages, and the
+// numbers of each session's messages.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {

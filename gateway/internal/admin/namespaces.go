@@ -128,7 +128,6 @@ func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	return nil
 }
 
-// list shows operators all namespaces, and other clients their own.
 func (a *API) list(c *call, operator bool) (any, error) {
 	if !operator {
 		about, err := a.Directory.Describe(c.Context(), c.id.Namespace())

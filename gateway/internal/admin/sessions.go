@@ -51,7 +51,6 @@ func (c *call) page(first string, most int) (from, top int, err error) {
 	return from, top, err
 }
 
-// number returns fallback if the parameter is missing.
 func (c *call) number(name string, fallback, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {

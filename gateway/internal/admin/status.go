@@ -75,7 +75,7 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of returns a latency that is at most probeAge old.
+// of returns the state of the store, with a latency measured at most probeAge ago.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,6 @@ func (a *API) reload(c *call) (any, error) {
 
 func (a *API) pipelines(*call) (any, error) { return a.Stages(), nil }
 
-// hooks shows operators all hooks, and others those of their namespace.
 func (a *API) hooks(c *call) (any, error) {
 	all := []api.Hook{}
 	for _, h := range a.Hooks() {
@@ -151,7 +150,6 @@ func (a *API) hooks(c *call) (any, error) {
 	return all, nil
 }
 
-// pushes shows operators all pushes, and others those of their namespace.
 func (a *API) pushes(c *call) (any, error) {
 	all := []api.Push{}
 	for _, p := range a.Pushes() {
@@ -162,7 +160,6 @@ func (a *API) pushes(c *call) (any, error) {
 	return all, nil
 }
 
-// remotes shows operators all remotes, and others those of their namespace.
 func (a *API) remotes(c *call) (any, error) {
 	shown := a.Remotes
 	if !a.isOperator(c.id) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// An expression is a text in square brackets: a function call, a text in single quotes or a number,
-// followed by members and indexes.
+// An expression is a template's string in square brackets: a function call, a text in single quotes
+// or a number, and after it any number of members and indexes.
 
 type parser struct {
 	text string

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// part returns the first count elements of a list or characters of a text, or the rest.
+// part returns the first count elements of a list or characters of a text. If first is false, it
+// returns those after them.
 func part(v, count any, first bool) (any, error) {
 	n, ok := count.(float64)
 	list, isList := v.([]any)
@@ -40,7 +41,6 @@ func items(object map[string]any) []any {
 	return all
 }
 
-// whole returns ok false if v is not an integer from 0 to most.
 func whole(v any, most int) (int, bool) {
 	n, ok := v.(float64)
 	if !ok || !(n >= 0 && n <= float64(most)) || n != math.Trunc(n) {

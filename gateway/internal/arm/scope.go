@@ -285,8 +285,8 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled reports an expression that cannot be evaluated, and leaves it out; in a list, nil takes
-// its place.
+// settled evaluates v. It reports what cannot be evaluated, and leaves it out or, in a list, puts
+// nil.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:

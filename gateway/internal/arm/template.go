@@ -64,7 +64,7 @@ func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	return s.shared.resources, s.shared.problems
 }
 
-// v is a list of resources, or an object of resources by symbolic name.
+// resources reads v: a list of resources, or an object of resources by symbolic name.
 func (s *scope) resources(v any, place string, types, names []string) {
 	switch v := v.(type) {
 	case []any:
@@ -279,7 +279,8 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known returns true if name has no mark (see unknownText); otherwise it reports why it has one.
+// known reports whether name has no mark (see unknownText). If name has one, known reports the
+// reason as a problem.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {

@@ -28,7 +28,8 @@ func Open(in io.Reader) (*Reader, *record.Header, error) {
 	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// Check reads in to its end, and seeks back. It does nothing if in is a pipe or a terminal.
+// Check reads the whole backup to find errors in it, and seeks back. It does nothing if in is a
+// pipe or a terminal.
 func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {

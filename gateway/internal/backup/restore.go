@@ -45,7 +45,7 @@ func (r *restore) run(ctx context.Context) error {
 			err = r.namespace(ctx, *l.Namespace)
 		case l.Entity != nil:
 			err = r.entity(ctx, *l.Entity)
-		default: // the contents of a partition follow its line
+		default: // a partition's line; partition also reads the contents that follow it
 			err = r.partition(ctx, l.Partition)
 		}
 		if err != nil {

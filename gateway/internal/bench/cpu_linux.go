@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuClock is finer than the ticks of /proc: 10 ms are too coarse for a thousand messages.
+// cpuClock returns the CPU time of a process. The ticks of /proc, of 10 ms, are too coarse for a
+// thousand messages.
 func cpuClock(pid int) (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED, as in clock_getcpuclockid(3)
 	var t unix.Timespec

@@ -27,7 +27,7 @@ func (l *ledger) acknowledge(sender uint32, number uint64) {
 	}
 }
 
-// arrive reports whether the delivery is the first of its message.
+// arrive records a delivery, and reports whether it is the first of its message.
 func (l *ledger) arrive(sender uint32, number uint64) bool {
 	p := &l.pages[sender]
 	p.mu.Lock()

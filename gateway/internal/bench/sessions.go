@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// acceptSessions sends one message to each session, and then empties the sessions one by one.
+// acceptSessions sends one message to each session. Then each receiver empties one session at a
+// time.
 func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	messages, _ := r.o.limits()
 	r.share(l, messages)

@@ -170,8 +170,7 @@ func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
-// AllPolicies includes the development policy, unless a configured policy has its name or
-// LacksDevKey.
+// AllPolicies adds the development policy, unless a policy has its name or LacksDevKey is true.
 func (c *Config) AllPolicies() []Policy {
 	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies
@@ -179,8 +178,8 @@ func (c *Config) AllPolicies() []Policy {
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
 }
 
-// LacksDevKey returns true if other policies are configured and other machines can reach a
-// listener, unless DevKeyAnywhere is set.
+// LacksDevKey reports whether there is no development policy: other policies are configured, other
+// machines can reach a listener, and DevKeyAnywhere is not set.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }

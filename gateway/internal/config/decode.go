@@ -86,8 +86,8 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// convert accepts YAML's types, or the text of a flag or variable. Errors say what the setting
-// accepts.
+// convert converts v to the type to. v has a type of YAML, or is the text of a flag or variable.
+// Errors say what the setting accepts.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {

@@ -99,7 +99,8 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// convert converts given, the list at the path at. Indices in the resulting path begin with n.
+// convert calls the function convert for each element of given, the list at the path at. In the
+// resulting list, their indices begin with n.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {

@@ -100,7 +100,8 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys fails if another gateway has stored a key for the same policy meanwhile.
+// KeepKeys stores generated keys in their files. It fails if another gateway has stored a key for
+// the same policy meanwhile.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {

@@ -11,7 +11,6 @@ const (
 	premium  = "premium"
 )
 
-// Limits returns no limits if Strict names no tier.
 func (c *Config) Limits() core.Limits {
 	switch c.Strict {
 	case standard, "true":

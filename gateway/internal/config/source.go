@@ -244,8 +244,7 @@ func (t *template) choose(found []arm.Resource) {
 // Only such resources have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// Resources come in any order. A template need not contain an enclosing resource that exists
-// already.
+// Resources come in any order. An enclosing resource may be missing, because it exists already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))

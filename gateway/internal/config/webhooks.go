@@ -72,7 +72,7 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
 
-// path is where the configuration has the hook or push.
+// secretKeys returns the keys of the hook or push at path in the configuration.
 func secretKeys(path string, scheme webhooks.Scheme, file, variable string, environ []string, r *report) (keys [][]byte) {
 	at, content := path+".secret-file", ""
 	switch {

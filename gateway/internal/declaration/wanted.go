@@ -64,8 +64,7 @@ func wantedOf(c *config.Contents) (all []wanted) {
 	return all
 }
 
-// inOrder puts entities after those that they need. In a cycle, one entity comes before its
-// destination.
+// inOrder puts entities after those that they need, except for one entity in a cycle.
 func inOrder(declared []wanted) []wanted {
 	byName := make(map[string]int, len(declared))
 	for i := range declared {

@@ -37,8 +37,7 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A page's owner can let the page's domain name resolve to this machine. Host is then that
-		// name.
+		// A page's owner can let the page's domain name, then in Host, resolve to this machine.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint directly at localhost or an IP address, not through a proxy.")
 			return

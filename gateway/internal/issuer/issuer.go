@@ -20,8 +20,7 @@ import (
 // maxToken bounds a token in bytes. Tokens with many groups reach some 10 KB.
 const maxToken = 32 << 10
 
-// algorithms have a public key: tokens that are unsigned, or signed with a shared secret, are
-// refused.
+// algorithms have a public key: tokens without a signature or with a shared secret are refused.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,

@@ -37,8 +37,7 @@ const (
 )
 
 type AdmissionOptions struct {
-	// The default of Connections is the limit of open files, less a reserve for the store and
-	// files.
+	// The default of Connections is the limit of open files, less a reserve for other files.
 	Connections int
 	// The default of Strangers is a quarter of Connections, at most 1024.
 	Strangers int
@@ -175,7 +174,8 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether to close c rather than the older d. spared protects known networks.
+// goesBefore reports whether to close c rather than the older d. If spared is true, a connection
+// from a known network stays.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -305,7 +305,8 @@ type Conn struct {
 	counted bool          // c is counted in admission.open; guarded by admission.mu
 }
 
-// After Proven, the connection is never closed to make room.
+// Proven records that the client has proven an identity: its connection is never closed to make
+// room.
 func (c *Conn) Proven() {
 	known := c.proven.Swap(true)
 	c.Answered()
@@ -364,8 +365,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts n bytes of a stranger, or of a header with an unchecked token. It reports whether
-// this connection has sent too many.
+// hold counts n bytes from a client without a proven identity, or of a header with an unchecked
+// token. It returns true if such clients have sent too much in total, and this one more than its
+// share.
 func (c *Conn) hold(n int) bool {
 	mine := c.bytes.Add(int64(n))
 	all := c.admission.bytes.Add(int64(n))
@@ -398,7 +400,6 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) 
 
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// addressOf returns the zero address if the peer has no IP address.
 func addressOf(nc net.Conn) netip.Addr {
 	at, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {

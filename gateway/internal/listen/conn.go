@@ -52,7 +52,8 @@ func (c *rewound) Charge(take func() (release func(), err error)) error {
 	return c.admitted.Charge(take)
 }
 
-// After Answered, the header of the next HTTP request begins.
+// Answered does the same as Conn.Answered, and counts the lines of the next request's header from
+// 0.
 func (c *rewound) Answered() {
 	c.admitted.Answered()
 	if c.request != nil {

@@ -82,7 +82,8 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// After the listener is closed, another may replace it; until then, connections wait.
+// AMQP returns the listener of AMQP connections. Once it is closed, AMQP may be called again; until
+// then, new connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
 // HTTP also gets connections of unknown protocols.
@@ -109,7 +110,7 @@ func (m *Mux) Serve(ctx context.Context) error {
 	return err
 }
 
-// accept continues after a temporary error, such as a lack of file descriptors, like net/http.
+// Like net/http, accept continues after a temporary error, such as a lack of file descriptors.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Group) error {
 	for {
 		conn, err := ln.Accept()

@@ -15,7 +15,8 @@ type virtual struct {
 
 func newVirtual(addr net.Addr) *virtual { return &virtual{addr: addr, conns: make(chan net.Conn)} }
 
-// hand reports whether a listener accepted conn before the timeout and the end of ctx.
+// hand offers conn to the listeners, and reports whether one accepted it before timeout and ctx
+// ended.
 func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()

@@ -139,7 +139,7 @@ func (w *Watch) measure() Usage {
 	return u
 }
 
-// levelOf lets a level end at a lower usage than it begins.
+// levelOf returns the level after was. A level ends at a lower usage than it begins.
 func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
 	for of := fair.Raised; of <= fair.Full; of++ {
 		mark := marks[of].begins
@@ -202,7 +202,7 @@ func Pace() {
 	}
 }
 
-// pace runs again after each collection. It gets the percentage that it set last.
+// pace runs again after each collection. was is the percentage that it set last.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

@@ -37,8 +37,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Call each method that takes a source once while the gateway starts, and Namespace for each served
-// namespace.
+// Call each method with a source once while the gateway starts, and Namespace for each namespace.
 type Metrics struct {
 	o        Options
 	registry *prometheus.Registry // for all but namespaces

@@ -54,7 +54,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 	switch op := c.Op; {
-	case c.InTransaction() && op != intercept.Commit: // in a transaction, only the commit and earlier refusals count
+	case c.InTransaction() && op != intercept.Commit: // of a transaction, only the commit counts, and operations that are refused before it
 		if op == intercept.Schedule {
 			op = intercept.Send
 		}

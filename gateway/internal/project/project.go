@@ -45,7 +45,8 @@ func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source looks in the directories near and their parents.
+// Source returns the directory of Crosstown's source: one of near, or a parent. Without it, Source
+// returns "".
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {

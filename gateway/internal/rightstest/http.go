@@ -50,8 +50,9 @@ func (g *Gateway) request(t *testing.T, base, host, token, call, body string, he
 	return a, err
 }
 
-// An httpOperation is a request that needs a right. In its texts, {n} and {cell} become a unique
-// name, and {lock} the number and token of a message that the owner has locked.
+// An httpOperation is a request that needs a right. In its texts, {n} and {cell} become the id of
+// the try, which is unique, and {lock} the number and token of a message that the owner, a client
+// with all rights, has locked.
 type httpOperation struct {
 	needs  string
 	call   string

@@ -78,7 +78,8 @@ func (y *try) fill(text string) string {
 	return strings.NewReplacer("{n}", y.id, "{cell}", y.id).Replace(text)
 }
 
-// Run tries every nth operation, and returns how many it tried.
+// Run tries about one in nth of the combinations of operation, credential and transport. It returns
+// how many it tried.
 func Run(t *testing.T, g *Gateway, nth int) int {
 	t.Helper()
 	g.owners = map[string]*owner{home: newOwner(g, homeHost, "all", "key-of-all"), other: newOwner(g, otherHost, "others", "key-of-others")}
@@ -114,7 +115,7 @@ const sideBySide = 25
 type pool struct {
 	slots  chan struct{}
 	tasks  *sync.WaitGroup
-	chosen func(cell ...string) bool // reports whether to try an operation with a credential over a transport
+	chosen func(cell ...string) bool // reports whether to try a cell: an operation, a credential and a transport
 }
 
 func (p *pool) run(f func()) {

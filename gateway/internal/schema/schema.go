@@ -139,8 +139,7 @@ func (fs files) explain(f *file, err error, bad string) error {
 	return fmt.Errorf("%s: %s", f.name, why)
 }
 
-// One goroutine uses a judge at a time, because the validator does not report which validation it
-// works for.
+// One goroutine uses a judge at a time: the validator does not say which validation it works for.
 type judge struct {
 	schema *jsonschema.Schema
 	left   int // work that may still be done

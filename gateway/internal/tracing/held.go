@@ -31,7 +31,6 @@ func (h *held) put(t core.LockToken, c trace.SpanContext) {
 	h.spans[t] = c
 }
 
-// find returns an invalid span if the delivery is unknown.
 func (h *held) find(t core.LockToken) trace.SpanContext {
 	h.mu.Lock()
 	defer h.mu.Unlock()

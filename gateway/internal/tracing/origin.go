@@ -60,7 +60,6 @@ func isNamed(key []byte, name string) bool {
 	return len(key) == len(name) && strings.EqualFold(string(key), name)
 }
 
-// text returns "" for other types than string and symbol.
 func text(raw []byte) string {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {

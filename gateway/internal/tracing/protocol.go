@@ -162,8 +162,8 @@ func disposition(o core.Outcome) string {
 	return o.String()
 }
 
-// A span begins when its operation is added, and ends with the commit. A rolled back transaction
-// has no spans.
+// A span begins when its operation is added, and ends with the commit. After a rollback there is
+// none.
 type transaction struct {
 	trail
 	spans   []trace.Span

@@ -83,8 +83,9 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	return span
 }
 
-// begin begins the span of storing m (one for all messages with the parent last) or, if t is nil,
-// of forwarding m, and adds it to c for the answer at. It returns the span that is noted in m.
+// begin begins a span for m: of storing it or, if t is nil, of forwarding it. It adds the span to c
+// for the answer with the index at. If last is m's parent, begin begins none: the messages of a
+// group share one. It returns the span that is noted in m.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
@@ -274,10 +275,11 @@ func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.N
 type destinations struct {
 	mu         sync.RWMutex
 	byID       map[string]destination
-	namespaces map[string]string // names by ID; a missing name is replaced by the ID
+	namespaces map[string]string // names by ID; learn uses the ID for a missing name
 }
 
-// maxDestinations is the number of entities at which meet forgets all of them.
+// maxDestinations is the number of entities at which learn forgets all of them, and the number of
+// namespaces at which meet does.
 const maxDestinations = 20_000
 
 func (p *destinations) meet(n *core.Namespace) {

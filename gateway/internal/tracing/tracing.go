@@ -55,8 +55,7 @@ type Tracing struct {
 	held     *held
 }
 
-// New returns nil if traces are off, and does not wait for the collector. The caller must call
-// Stop.
+// New returns nil if traces are off. It does not wait for the collector. The caller must call Stop.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
 		return nil, nil

@@ -345,8 +345,7 @@ func (c *Conn) Opened() bool { return c.state == stateOpened }
 // Closing reports whether the engine has sent a close and waits for the peer's close.
 func (c *Conn) Closing() bool { return c.state == stateClosing }
 
-// Waiting reports whether Receive uses no bytes until Authenticated is called or Handler.Reserve
-// grants memory.
+// Waiting reports whether Receive waits for Authenticated, or for memory from Handler.Reserve.
 func (c *Conn) Waiting() bool { return c.state == stateAuth || c.stalled }
 
 // Reserved returns the bytes that Handler.Reserve has granted for incomplete messages.

@@ -45,7 +45,7 @@ func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	}
 }
 
-// say adds an outcome to s.run. If it does not fit, the disposition of s.run is sent first.
+// say adds an outcome to s.run, a disposition. If the outcome does not fit, say sends s.run first.
 func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.DeliveryState) {
 	if s.ended || s.conn.state != stateOpened {
 		return

@@ -13,8 +13,7 @@ type span struct {
 	first, last uint32
 }
 
-// maxSpans bounds the ranges that a session remembers. Older ranges are treated as if the peer had
-// settled them.
+// maxSpans bounds the ranges that a session remembers. Older ranges count as settled by the peer.
 const maxSpans = 4096
 
 // Lapse removes the deliveries without an outcome that at now are too old to be settled. extended

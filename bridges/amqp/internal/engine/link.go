@@ -286,7 +286,7 @@ func (l *Link) forget() {
 	l.session.conn.unsettled--
 }
 
-// drop reports whether the link was still in use.
+// drop frees what l holds, and reports whether the link was still in use.
 func (l *Link) drop() bool {
 	alive := l.state <= linkOpen
 	l.state = linkGone

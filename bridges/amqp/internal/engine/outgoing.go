@@ -128,7 +128,8 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 
 const frameOverhead = 64
 
-// say moves up to n bytes of part to the output. It returns how many of the n bytes part lacked.
+// say moves up to n bytes of part to the output, as a copy or, if refer is true, as a reference to
+// part's memory. It returns how many of the n bytes part lacked.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {

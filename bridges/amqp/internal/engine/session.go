@@ -199,8 +199,9 @@ func (s *Session) flowed(f *wire.Flow) {
 	}
 }
 
-// left returns what remains of a window or credit that the peer granted before it knew of the last
-// used frames or deliveries. It returns 0 if the peer counts more than were ever sent.
+// left returns granted, a window or credit of the peer, less used, the number of frames or
+// deliveries of which the peer did not know when it granted. If the peer claims to know more than
+// were sent, used wraps around, and left returns 0.
 func left(granted, used uint32) uint32 {
 	if used > granted {
 		return 0

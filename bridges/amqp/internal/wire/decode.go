@@ -14,9 +14,9 @@ const (
 )
 
 // Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it
-// returns belongs to the Decoder and is valid until the next call of Decode. These three are
-// decoded without allocation if their state is nil, Accepted or Released. A Decoder is not safe for
-// concurrent use.
+// returns belongs to the Decoder and is valid until the next call of Decode. Their decoding
+// allocates no memory if the state of the Transfer or Disposition is nil, Accepted or Released. A
+// Decoder is not safe for concurrent use.
 type Decoder struct {
 	Limits value.Limits // bounds each map, and each value in a field of any type
 

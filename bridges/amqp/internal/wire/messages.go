@@ -19,8 +19,7 @@ const (
 )
 
 // Sections are the parts of an encoded message, AMQP 1.0 §3.2: encoded lists and maps without the
-// sections' descriptors. A part is nil if the message does not have the section, or if the section
-// is null.
+// sections' descriptors. A part is nil if the section is missing or null.
 type Sections struct {
 	Header                []byte
 	DeliveryAnnotations   []byte

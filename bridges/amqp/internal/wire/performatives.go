@@ -146,8 +146,7 @@ type Flow struct {
 	Properties     []byte // encoded map
 }
 
-// Transfer describes a delivery or a part of a delivery, §2.7.5. The payload is not part of the
-// struct.
+// Transfer describes a delivery or a part of a delivery, §2.7.5, without the payload.
 type Transfer struct {
 	Handle        uint32
 	DeliveryID    value.Opt[uint32]
@@ -269,7 +268,7 @@ type TransactionalState struct {
 	Outcome DeliveryState
 }
 
-// TransactionRequest is a *Declare or a *Discharge, in the value section of a message to a
+// TransactionRequest is a *Declare or *Discharge, in the value section of a message to a
 // Coordinator.
 type TransactionRequest interface{ transactionRequest() }
 
