@@ -144,7 +144,7 @@ func histories(configured []config.History) []broker.For[core.HistoryBounds] {
 	return all
 }
 
-// gatewayName is the name in histories of messages: this machine's name and the first port.
+// gatewayName returns the name for histories of messages: the machine's name and the first port.
 func gatewayName(c *config.Config) string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -51,7 +51,7 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 	})
 }
 
-// When serve returns, the configured entities exist, and the metrics include the namespace.
+// When serve returns, n is served: the configured entities exist, and the metrics include n.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -112,7 +112,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	return served, nil
 }
 
-// Serializers of single entities exist only in the gateway's own namespace.
+// serializers returns n's serializers; only the gateway's own namespace has those of entities.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {

@@ -33,8 +33,8 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// A push whose configuration has changed starts again when its requests in flight have ended. Calls
-// of set must not overlap.
+// set replaces the pushes. One whose configuration has changed starts again when its requests in
+// flight have ended. Calls of set must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}

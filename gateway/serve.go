@@ -341,7 +341,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	return nil
 }
 
-// grace is at least 1 ms, because bridges would replace 0 by their default.
+// grace returns the drain time, but at least 1 ms: bridges would replace 0 by their default.
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
 func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options {

@@ -20,8 +20,8 @@ const (
 	storeReminder = time.Minute
 )
 
-// While Redis is unavailable, awaitStore tries again for as long as the configuration says, and
-// /health on ln says why. The store is nil if ctx ends first.
+// awaitStore opens the store. While Redis is unavailable, it tries again for as long as the
+// configuration says, and /health on ln says why. The store is nil if ctx ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway is opening its message store.")

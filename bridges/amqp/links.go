@@ -156,8 +156,7 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: at most %d are allowed.", size, limit), addressOf(l))
 }
 
-// Refused sends a response to a dropped request, because few clients look at the outcome of a
-// request's delivery.
+// Refused responds to a dropped request, because few clients look at the outcome of its delivery.
 func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 	if r, ok := l.Data.(*requestLink); ok {
 		r.refused(head, why)
@@ -258,8 +257,8 @@ func checkScope(l *engine.Link, addr core.Address) error {
 	return nil
 }
 
-// With StrictTransactions, reaches refuses, as Service Bus does, every entity but the first, unless
-// l is a link of the coordinator's AMQP session.
+// reaches returns an error if t may not include addr. With StrictTransactions, it refuses every
+// entity but the first, as Service Bus does, unless l is in the coordinator's AMQP session.
 func (t *transaction) reaches(l *engine.Link, addr core.Address) error {
 	top := topLevel(addr)
 	switch {

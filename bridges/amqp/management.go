@@ -36,7 +36,7 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}, func(core.Entity) {})
 }
 
-// requestSize allows several of the entity's largest messages, or many small ones.
+// requestSize returns room for several of the entity's largest messages, or many small ones.
 func requestSize(e *core.Entity) int64 {
 	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }

@@ -189,7 +189,7 @@ func (r *receiverLink) stop() {
 	})
 }
 
-// closeSession waits for the client's settlements, which need the session's lock.
+// closeSession closes the session after the client's settlements, which need the session's lock.
 func (r *receiverLink) closeSession() {
 	if r.settling == 0 {
 		r.session.Close()

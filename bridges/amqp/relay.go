@@ -55,7 +55,7 @@ type Arrival struct {
 	core.BrokerProperties
 }
 
-// ReadMessage keeps encoded in the result. It does not read batches.
+// ReadMessage decodes a message, but not a batch. The result shares encoded's memory.
 func ReadMessage(encoded []byte) (Arrival, error) {
 	m, err := decodeMessage(encoded)
 	if err != nil {

@@ -114,7 +114,7 @@ func (o *operation) expression(name string, v any) string {
 	return sql
 }
 
-// correlation ignores conditions that are null.
+// correlation decodes a correlation filter. It ignores conditions that are null.
 func (o *operation) correlation(v any) *core.Correlation {
 	m, ok := v.(value.Map)
 	if !ok {

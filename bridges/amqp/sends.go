@@ -73,7 +73,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	})
 }
 
-// properties repeats the client's transfer destination, which clients check.
+// properties returns linkProperties and the client's transfer destination, which clients check.
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
 	if s.isVia() {
@@ -261,7 +261,7 @@ func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(
 
 func (s *senderLink) isVia() bool { return s.via.Entity != "" }
 
-// send makes each group a transaction if the messages pass through a transfer queue.
+// send sends groups. If messages pass through a transfer queue, each group is a transaction.
 func (s *senderLink) send(ctx context.Context, sender core.Sender, groups [][]*core.Message) []core.Appended {
 	if !s.isVia() {
 		return sender.Send(ctx, groups)

@@ -221,7 +221,7 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// occupied keeps the session until a request about it is answered, even after a detach.
+// occupied keeps the session, even after a detach, until answered reports the answer to a request.
 func (r *receiverLink) occupied() {
 	if r != nil {
 		r.settling++

@@ -176,8 +176,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	return err
 }
 
-// heartbeat passes on at most one empty frame a second, because go-amqp keeps all of them until
-// another frame arrives.
+// heartbeat passes on one empty frame a second: go-amqp keeps all that arrive before another frame.
 func (s *Splice) heartbeat(now time.Time) error {
 	if now.Sub(s.beat) >= time.Second {
 		s.beat, s.beats = now, 0

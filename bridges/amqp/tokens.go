@@ -33,7 +33,7 @@ const cbsNode = "$cbs"
 
 const maxGrants = 5000
 
-// attachTokens accepts one link to and one from $cbs. Clients rely on a second one being refused.
+// attachTokens accepts one link to and one from $cbs, because clients rely on a refusal of others.
 func (c *conn) attachTokens(l *engine.Link) {
 	for other := range c.eng.Links() {
 		request, _ := other.Data.(*requestLink)
@@ -82,7 +82,7 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 	})
 }
 
-// verify also checks that the token's entity exists: clients expect the error NotFound here.
+// verify checks the token, and that its entity exists: clients expect the error NotFound here.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
 	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)

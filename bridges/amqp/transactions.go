@@ -223,8 +223,7 @@ func (t *transaction) rollBack() {
 }
 
 // end settles the deliveries of a committed transaction. After a rollback, the client keeps the
-// deliveries, but those that it has settled are abandoned, so that they need not wait for the end
-// of their locks.
+// deliveries, but those that it has settled are abandoned at once, before their locks end.
 func (t *transaction) end(committed bool) {
 	if t.over {
 		return

@@ -70,7 +70,7 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// http.ResponseController finds the original writer with Unwrap.
+// Unwrap lets http.ResponseController find the original writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) end() { a.note(http.StatusOK) }

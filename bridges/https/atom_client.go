@@ -80,7 +80,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, header
 	}
 }
 
-// again is the pause before the next attempt, or -1 for no further one.
+// once sends a request once. again is the pause before the next attempt, or -1 for no further one.
 func (c *AdminClient) once(ctx context.Context, method, path, query string, header http.Header, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
@@ -340,7 +340,7 @@ func changing(change bool) http.Header {
 	return http.Header{}
 }
 
-// The elements of a rule have the order that Azure requires.
+// appendRule appends the elements of a rule in the order that Azure requires.
 func appendRule(dst []byte, r *core.Rule) []byte {
 	dst = appendFilter(dst, &r.Filter)
 	dst = appendAction(dst, r)

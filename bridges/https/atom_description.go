@@ -70,8 +70,7 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 }
 
 // notSettable are elements of descriptions, of any api-version, that are not settings. They are
-// ignored, as are other kinds' settings, because clients send back descriptions that they have
-// read.
+// ignored, as are other kinds' settings, because clients send back what they have read.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
@@ -79,7 +78,7 @@ var notSettable = []string{
 
 const authorizationRules = "AuthorizationRules"
 
-// readSettings ignores empty elements and foreign XML namespaces, and refuses unknown elements.
+// readSettings reads settings into q. It skips foreign namespaces and refuses unknown elements.
 func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {

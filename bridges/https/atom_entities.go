@@ -139,8 +139,8 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	return e, rt, err
 }
 
-// In update, omitted settings get their defaults, except those that some SDK cannot send or that
-// cannot change: these keep their values.
+// update changes an entity. Omitted settings get their defaults, except those that some SDK cannot
+// send or that cannot change: these keep their values.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
 	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
 	if err != nil {
@@ -286,7 +286,7 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	return dst
 }
 
-// Clients read the prefix of the counts from the only attribute of the element around them.
+// appendCounts declares a prefix as the only attribute of the outer element: clients read it there.
 func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
 	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
@@ -301,7 +301,7 @@ func appendCounts(dst []byte, rt *core.Runtime) []byte {
 // which uses this version, expects exactly the rules that it sent.
 const ruleTimesEnd = "2024-05"
 
-// An empty list must not have attributes.
+// appendAccessRules appends an element, which must not have attributes if the list is empty.
 func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte {
 	if len(rules) == 0 {
 		return append(dst, `<AuthorizationRules/>`...)

@@ -113,7 +113,7 @@ func readDateTime(text string) (any, error) {
 	return value.TimestampOf(t), err
 }
 
-// The JavaScript SDK requires that a type's prefix has five characters.
+// appendPairs uses prefixes of five characters for types, as the JavaScript SDK requires.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst

@@ -173,8 +173,8 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	return closeEntry(dst)
 }
 
-// True and false filters also have an expression, by which the JavaScript SDK recognizes an SQL
-// filter.
+// appendFilter gives true and false filters an expression, too: the JavaScript SDK then regards
+// them as SQL filters.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:
@@ -196,7 +196,7 @@ func appendFilter(dst []byte, f *core.Filter) []byte {
 	return append(dst, `</Filter>`...)
 }
 
-// Clients require the element even if there is no action.
+// appendAction appends an element even if there is no action, because clients require it.
 func appendAction(dst []byte, r *core.Rule) []byte {
 	if r.Action == "" {
 		return append(dst, `<Action i:type="EmptyRuleAction"/>`...)

@@ -65,7 +65,7 @@ type visit struct {
 	memory *fair.Waiter
 }
 
-// The caller must close the visit's memory.
+// visited returns r with a visit, whose memory the caller must close.
 func (b *Bridge) visited(r *http.Request) (*http.Request, *visit) {
 	v := &visit{memory: b.opts.Budget.Waiter(nil)}
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v)), v

@@ -127,7 +127,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 	return m, err
 }
 
-// An integer becomes an int, or a long if an int cannot hold it.
+// readUserProperties reads an object. An integer becomes an int, or a long if an int is too small.
 func readUserProperties(dec *json.Decoder, m *core.Message) error {
 	seen := map[string]bool{}
 	var pairs []core.Property

@@ -210,7 +210,7 @@ func describe(token any) string {
 // unlimitedSeconds is the TimeToLive of messages that do not expire: .NET's largest TimeSpan.
 const unlimitedSeconds = "922337203685.47754"
 
-// The BrokerProperties header is JSON in one line of ASCII.
+// appendBrokerProperties appends the header BrokerProperties: JSON in one line of ASCII.
 func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 	dst = append(dst, '{')
 	number := func(key string, n int64) {

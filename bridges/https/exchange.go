@@ -59,7 +59,7 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The budget counts the body until the request is answered.
+// readBody reads up to limit bytes. The budget counts the body until the request is answered.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return []byte{}, nil

@@ -57,10 +57,10 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
 
-// Types that no serializer writes are no reason to refuse (RFC 9110 §12.5.1): clients list many.
+// accepted returns the types in Accept, also unknown ones (RFC 9110 §12.5.1): clients list many.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
-// Release does not count a failed delivery.
+// release unlocks a message without counting a failed delivery.
 func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return

@@ -69,7 +69,7 @@ func wantsPage(r *http.Request) bool {
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
 }
 
-// A handler returns an error only if it has not answered.
+// dispatch calls the handler for the path. It returns an error only if no handler has answered.
 func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	segments, err := splitPath(r.URL)
 	if err != nil {

@@ -37,7 +37,7 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	return err
 }
 
-// The headers that say when to deliver the message again become properties.
+// unlock abandons a message. The headers that say when to deliver it again become properties.
 func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address, token core.LockToken) error {
 	var pairs []core.Property
 	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {

@@ -176,7 +176,7 @@ func (f *follower) send(ds []core.Delivery) error {
 // last of each partition, separated by commas.
 type position []int64
 
-// The position begins at the sequence numbers in text (beyond is 0) or after them (beyond is 1).
+// parsePosition parses text. The position begins at its numbers (beyond is 0) or after them (1).
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {

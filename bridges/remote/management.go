@@ -19,7 +19,7 @@ type management struct {
 	nodes map[string]*node
 }
 
-// The response is empty if the remote found nothing. A refusal is a *goamqp.Error.
+// ask asks entity's node. Without a result, the response is empty. A refusal is a *goamqp.Error.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

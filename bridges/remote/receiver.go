@@ -154,7 +154,7 @@ func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken,
 	return r.taken()
 }
 
-// r.mu is held.
+// taken decodes the messages in r.arrived, and empties it. r.mu is held.
 func (r *Receiver) taken() ([]Taken, error) {
 	all := make([]Taken, len(r.arrived))
 	for i, m := range r.arrived {
@@ -311,8 +311,8 @@ func (r *Receiver) Return(ctx context.Context) error {
 	return r.Release(ctx, rest)
 }
 
-// After a failure renew tries again after a pause. If a lock has ended by then, the next call that
-// takes or settles a message reports that.
+// renew renews the locks of the messages and of the session. After a failure it tries again after a
+// pause. If a lock has ended by then, the next call that takes or settles a message reports that.
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)

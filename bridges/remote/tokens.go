@@ -36,10 +36,9 @@ func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 	return t.introduce(ctx, l)
 }
 
-// introduce sends a token before there are messages, because brokers close connections that prove
-// nothing for a while. The token is for the whole namespace or, if the policy belongs to an entity,
-// for the first entity that the remote accepts it for. If there is none, the error is a
-// *refusedToken.
+// introduce sends a token before there are messages, because brokers soon close connections without
+// one. The token is for the whole namespace or, if the policy belongs to an entity, for the first
+// entity that the remote accepts it for. If there is none, the error is a *refusedToken.
 func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	tried := map[string]bool{}
 	var refusal error
@@ -100,7 +99,7 @@ func (t *tokens) prove(ctx context.Context, l *connection, entity string) error 
 	return nil
 }
 
-// t.mu is held.
+// put sends a token for entity. t.mu is held.
 func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	audience := "amqp://" + l.r.o.Host + "/" + entity
 	expires := time.Now().Add(tokenLife)
@@ -122,7 +121,7 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	return &refusedToken{status, why}
 }
 
-// If renewTokens cannot replace the tokens in time, it closes the connection.
+// renewTokens replaces the tokens in time. If it cannot, it closes the connection.
 func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return

@@ -62,7 +62,7 @@ func NewInbound(o Options) *Inbound {
 	return in
 }
 
-// Set replaces the hooks. Requests in flight continue with the old ones.
+// Set replaces the hooks, but not for requests in flight.
 func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 
 func (in *Inbound) List() []Hook { return *in.hooks.Load() }
@@ -76,8 +76,8 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// A request without a valid proof learns nothing, and its connection is closed: each attempt to
-// guess a secret needs a new connection, and the number of these without an identity is limited.
+// ServeHTTP tells a sender without a valid proof nothing, and closes the connection: each attempt
+// to guess a secret needs a new one, and connections without an identity are limited.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)

@@ -45,7 +45,7 @@ type Bridge struct {
 	*link.Conns[*conn]
 }
 
-// Run must be called to stop the bridge.
+// New returns a Bridge, which only Run can stop.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{

@@ -110,7 +110,7 @@ func (c *conn) run(ctx context.Context) error {
 	return c.lost
 }
 
-// If read panics, the owner gets the panic and ends the connection.
+// readAll calls read. If read panics, the owner gets the panic and ends the connection.
 func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {

@@ -71,7 +71,7 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // ends the reader
 }
 
-// After drain, feeds get no more deliveries. Requests in flight are still answered.
+// drain stops the deliveries of feeds. Requests in flight are still answered.
 func (c *conn) drain(end *fault) {
 	if c.drains != nil {
 		return

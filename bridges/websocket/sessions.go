@@ -46,7 +46,7 @@ func (c *conn) setState(q *request) {
 	})
 }
 
-// A session's state is binary, a text, or null for none.
+// readState reads a session's state, which is binary, a text, or null for none.
 func readState(r codec.Reader) ([]byte, error) {
 	v, err := frame.Read(r)
 	if err != nil {

@@ -22,7 +22,7 @@ type client struct {
 	warned   time.Time
 }
 
-// Later requests wait for the result of authenticate, so a client may send them at once.
+// authenticate checks a token. Later requests wait for it, so a client may send them at once.
 func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {

@@ -91,7 +91,7 @@ type hijacker struct {
 	buffer *bufio.Reader
 }
 
-// If the client has already sent bytes, the upgrader finds them in rw, and refuses the request.
+// Hijack sets h.buffer, unless the client has already sent bytes: the upgrader refuses these in rw.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

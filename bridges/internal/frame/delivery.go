@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// If binary is true, WriteDelivery writes the body as bytes, whatever its content type.
+// WriteDelivery writes a received message, with the body as bytes if binary is true.
 func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
@@ -46,7 +46,8 @@ func WriteProperties(w codec.Writer, p core.Properties) {
 	w.CloseMap()
 }
 
-// p is nil for a message without properties of the broker.
+// writeBroker writes broker properties. p is nil for a message that has no properties from the
+// broker.
 func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
@@ -195,7 +196,7 @@ func isShort(w codec.Writer, v []byte) bool {
 	}
 }
 
-// isShortText is isShort for a text: in JSON it may need too many escapes.
+// isShortText is isShort for a text, which JSON may make longer by escapes.
 func isShortText(w codec.Writer, s []byte) bool {
 	if w.Encoding() == codec.MessagePack {
 		return utf8.Valid(s)

@@ -196,7 +196,7 @@ func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](
 	return T(n), err
 }
 
-// The integer must fit into the given number of bits, and may be written as a text.
+// signed decodes an integer that fits into the given number of bits, and may be written as a text.
 func signed(r codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:

@@ -72,7 +72,7 @@ func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (ca
 	return cancel
 }
 
-// A job of the owner then runs done and the function that work has returned.
+// spawn runs work in a goroutine. Then a job of the owner runs done, and the function from work.
 func (c *Calls) spawn(ctx context.Context, cancel context.CancelFunc, work Work, done func()) {
 	Go(c.tasks, func() {
 		then, err := attempt(func() func() {

@@ -41,7 +41,7 @@ func (o *Owner) Do(f func()) {
 	}
 }
 
-// Begin is like Do, but grows the stack, for a goroutine that has just started (a timer's).
+// Begin is Do for a goroutine that has just started, such as a timer's: it grows the stack first.
 func (o *Owner) Begin(f func()) {
 	if o.add(f) {
 		growStack(0)

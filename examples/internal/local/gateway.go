@@ -54,7 +54,7 @@ func DefaultCA() string {
 	return filepath.Join(dir, "ca.pem")
 }
 
-// The error says that no gateway answers at address, or does not accept the development key.
+// Running returns the gateway at address. An error means no answer, or that it rejects the key.
 func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	g := &Gateway{
 		Connection: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s", address, devPolicy, devKey),

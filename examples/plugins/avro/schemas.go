@@ -88,7 +88,7 @@ func (s *schemas) encode(_ context.Context, contentType string, v any) ([]byte, 
 	return write(append(slices.Clone(singleObject), fingerprint...), v, schema)
 }
 
-// Without a schema in the content type, named returns the only one.
+// named returns the schema that the content type names, or the only one.
 func (s *schemas) named(contentType string) (avro.Schema, error) {
 	_, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -194,7 +194,7 @@ func (t *Target) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 }
 
-// Address is the host:port for AMQP connections.
+// Address returns the host:port for AMQP connections.
 func (t *Target) Address() string {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {

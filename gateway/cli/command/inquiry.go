@@ -48,7 +48,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.text }
 
-// If the gateway refuses the inquiry, the error is a *Refusal.
+// Ask decodes the response to q into answer. If the gateway refuses, the error is a *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// The caller must close the answer's body. If the gateway refuses, the error is a *Refusal.
+// Request returns the response to q. The caller must close its body. A refusal is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	if slices.Contains(q.Names, "") {
 		return nil, Usagef("a name on the command line is empty: specify the name")

@@ -204,7 +204,7 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// below, which may be nil, converts the second argument to path segments.
+// aboutNamespace returns a command. below (may be nil) makes path segments of its second argument.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
@@ -216,7 +216,7 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// did is the verb in the past tense.
+// doneToNamespace returns a command about a namespace. did is its verb in the past tense.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation

@@ -72,7 +72,7 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 
-// Without flags, the rule matches all messages.
+// rule returns the rule of the flags. Without flags, it matches all messages.
 func (o *ruleOptions) rule() (*core.Rule, error) {
 	var errs []error
 	r := &core.Rule{Name: o.name, Filter: core.Filter{Kind: core.TrueFilter}, Action: o.action}

@@ -96,7 +96,7 @@ are given. The command needs Send, and Listen to find messages.`,
 
 const cancelledAtOnce = 250
 
-// cancel skips messages that have become active.
+// cancel cancels scheduled messages. The error counts those that have become active.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)

@@ -42,7 +42,7 @@ type relocation struct {
 	twice   []int64 // sent to the target, but still in the source, because their locks had ended
 }
 
-// done is the verb for the progress.
+// newRelocation returns a relocation from b's entity. done is the verb for the progress.
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }

@@ -137,7 +137,7 @@ func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replay
 	}
 }
 
-// When ctx ends, run waits for the answers to what it has sent.
+// run sends the recorded messages. When ctx ends, it waits for the answers to what it has sent.
 func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	defer func() {
 		err = errors.Join(err, r.flush(ctx))
@@ -224,7 +224,7 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 	return nil
 }
 
-// The error names the lines that the gateway refused.
+// flush sends the gathered messages. The error names the lines that the gateway refused.
 func (r *replayer) flush(ctx context.Context) error {
 	if len(r.ms) == 0 {
 		return nil

@@ -117,7 +117,7 @@ func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	return nil
 }
 
-// An error names the line.
+// EachRecorded calls f for each recorded message. An error names the line.
 func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
 	for line := range recordedLines(in) {
 		err := line.err

@@ -231,12 +231,12 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// failed is why the rest was not done, or nil; report returns it.
+// report tells what was done. It returns failed: why the rest was not done, or nil.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 
-// more is true if further messages may match.
+// find calls use for each selected message. more is true if further messages may match.
 func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
 	fits, err := o.fits()
 	if err != nil {

@@ -191,7 +191,7 @@ type body struct {
 	err  error
 }
 
-// An error is the last element.
+// bodies yields the bodies to send. If reading fails, the last element has the error.
 func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
 	switch {
 	case o.file != "":

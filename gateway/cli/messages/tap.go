@@ -77,7 +77,7 @@ func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 	}
 }
 
-// last is true if no further line has arrived yet.
+// take prints a line. last is true if no further line has arrived yet.
 func (t *tapping) take(line []byte, last bool) error {
 	if len(bytes.TrimSpace(line)) == 0 { // a sign of life
 		return nil

@@ -163,7 +163,7 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 	return names[0] == names[1], nil
 }
 
-// endpointOf uses one name for this machine.
+// endpointOf returns a target's host and port, with one name for this machine.
 func endpointOf(t *command.Target) string {
 	_, port, _ := net.SplitHostPort(t.Host) // "" without a port
 	host := t.TLS.ServerName

@@ -230,7 +230,7 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// rights is 0 if they are unknown.
+// curlCommands returns commands that use the token, whose rights are 0 if they are unknown.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil

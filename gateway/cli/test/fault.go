@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// The namespace "" is that of the connection string.
+// inFaults is about the faults of a namespace: "" means that of the connection string.
 func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
 		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}

@@ -81,7 +81,7 @@ type call struct {
 
 const maxBody = 64 << 10
 
-// An empty body leaves request unchanged. An error quotes example.
+// read decodes the body into request; an empty body changes nothing. An error quotes example.
 func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }

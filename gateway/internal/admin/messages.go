@@ -209,7 +209,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// If the client disconnects, all still moves messages that are already locked.
+// all moves messages. If the client disconnects, it still moves those that are already locked.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {

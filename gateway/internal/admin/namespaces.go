@@ -169,7 +169,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	return page, nil
 }
 
-// whole adds the policies.
+// describe describes a namespace, with its policies if whole is true.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
 		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,

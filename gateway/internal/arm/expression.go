@@ -120,7 +120,7 @@ func (p *parser) operand() (any, error) {
 	return p.call(word)
 }
 
-// Two quotes in a quoted text stand for one.
+// quoted reads a text up to its closing quote. Two quotes stand for one.
 func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -203,7 +203,7 @@ func (p *parser) skip() bool {
 	return false
 }
 
-// member ignores case, like Azure.
+// member returns the member of v with this name. Like Azure, it ignores case.
 func member(v any, name string) (any, error) {
 	object, ok := v.(map[string]any)
 	if !ok {

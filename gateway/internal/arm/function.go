@@ -82,7 +82,7 @@ type lambda struct {
 	in    *scope
 }
 
-// lambda begins after the opening parenthesis.
+// lambda reads a lambda after its opening parenthesis.
 func (p *parser) lambda() (any, error) {
 	l, from := lambda{in: p.in}, p.at
 	for p.takes('\'') {

@@ -321,7 +321,7 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// Null means the default. An argument that cannot be evaluated fails only where it is used.
+// arguments evaluates v's arguments. null means the default. An error appears where it is used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

@@ -20,7 +20,7 @@ type Namespace interface {
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 
-// dialers are for URL schemes other than AMQP's. If n is nil, the command requires --url.
+// Command returns bench. dialers are for URL schemes besides AMQP's. Without n it requires --url.
 func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
 	o.Dialers = dialers

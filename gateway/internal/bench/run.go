@@ -47,8 +47,8 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// o must be valid: see Options.Validate. progress, if not nil, gets a line each second. Lost or
-// duplicated messages are not an error: see Report.Check.
+// Run runs a benchmark. o must be valid: see Options.Validate. progress, if not nil, gets a line
+// each second. Lost or duplicated messages are not an error: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *links) close() {
 	}
 }
 
-// With FillThenDrain, connect does not open the links of receivers.
+// connect opens connections and links, but with FillThenDrain not those of receivers.
 func (r *run) connect(ctx context.Context) (*links, error) {
 	l := &links{}
 	for i := range r.o.Connections {

@@ -81,7 +81,7 @@ func (t *target) setAddress(u *url.URL) {
 	t.address = (&url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(t.host, port)}).String()
 }
 
-// readConnectionString uses AMQP without TLS for UseDevelopmentEmulator=true.
+// readConnectionString takes the target from s: without TLS for UseDevelopmentEmulator=true.
 func (t *target) readConnectionString(s string) error {
 	c, err := auth.ParseConnectionString(s)
 	if err != nil {

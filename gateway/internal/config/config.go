@@ -165,7 +165,7 @@ func (c *Config) HasConsole() bool {
 	return c.Console == "on"
 }
 
-// remote is host:port.
+// MayBePlain reports whether the client at remote, host:port, may connect without TLS.
 func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }

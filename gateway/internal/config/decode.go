@@ -235,7 +235,7 @@ func settings(t reflect.Type) []setting {
 
 var knownFields sync.Map
 
-// fields includes those of embedded structures.
+// fields returns the settings' fields, including those of embedded structures.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)

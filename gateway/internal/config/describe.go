@@ -16,7 +16,7 @@ type Described struct {
 	Rules []core.Rule // of a subscription
 }
 
-// all must have each topic before its subscriptions. defaults includes default values.
+// Describe converts all, in which topics precede subscriptions. defaults adds default values.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {

@@ -153,7 +153,7 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	return entry
 }
 
-// FilterType, in the rule's Properties, says which filter applies.
+// rule converts a rule, whose FilterType in Properties says which filter applies.
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}

@@ -64,7 +64,7 @@ func Data(environ []string) string {
 	return ""
 }
 
-// The last of several entries counts.
+// Variable returns a variable's value, by its last entry in environ.
 func Variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {

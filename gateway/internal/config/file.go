@@ -35,7 +35,7 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// by is the flag or variable that names the file.
+// readFile reads a YAML file. by is the flag or variable that names the file.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
@@ -127,7 +127,7 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 	}
 }
 
-// scalar leaves a timestamp as a text.
+// scalar decodes a scalar, but leaves a timestamp as a text.
 func (f yamlFile) scalar(n *yaml.Node, path string) any {
 	if n.Tag == "!!timestamp" {
 		return n.Value

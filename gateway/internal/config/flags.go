@@ -112,7 +112,7 @@ func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	return l
 }
 
-// A value of a repeated flag may also be a list with commas.
+// anys splits the values of a repeated flag, each of which may be a list with commas.
 func anys(texts []string) []any {
 	var all []any
 	for _, t := range texts {

@@ -41,7 +41,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// The result of fileName cannot lead to another directory.
+// fileName returns a file name for name that cannot lead to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {

@@ -66,7 +66,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	return c, r
 }
 
-// An error is of type Problems.
+// Decode returns the settings in flags. An error is of type Problems.
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
 	r, given := &report{origins: l.origins}, new(T)

@@ -69,8 +69,8 @@ func (p origin) String() string {
 // origins are by path, such as "log.level" or "queues[2].name".
 type origins map[string]origin
 
-// If only a structure or list around the setting has an origin, find returns that origin with the
-// rest of path.
+// find returns the origin of the setting at path. If only a structure or list around it has an
+// origin, find returns that origin with the rest of path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {

@@ -43,7 +43,7 @@ type Endpoint struct {
 	Entity            string // the entity to which the policy belongs, or "" if unknown
 }
 
-// Errors contain no secrets.
+// Endpoint returns how to connect to the remote. Errors contain no secrets.
 func (m *Remote) Endpoint() (Endpoint, error) {
 	p := Endpoint{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
 	address := ""

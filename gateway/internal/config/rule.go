@@ -32,7 +32,7 @@ type Correlation struct {
 	Values           map[string]any `config:"properties"`
 }
 
-// Errors name the invalid part.
+// Rule returns the rule for the broker. Errors name the invalid part.
 func (r *Rule) Rule() (core.Rule, error) {
 	rule := core.Rule{Name: r.Name, Action: r.Action}
 	var err error

@@ -20,7 +20,7 @@ const (
 
 const tracesPath = "/v1/traces"
 
-// An endpoint in OpenTelemetry's own variables enables traces.
+// inherit takes settings from OpenTelemetry's own variables. An endpoint there enables traces.
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
 	if _, given := r.origins["traces.endpoint"]; !given && !off {

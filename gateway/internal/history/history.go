@@ -51,7 +51,7 @@ type space struct {
 	series map[string]*series // by the entity's folded name; "" for the namespace
 }
 
-// Run calls measure every Interval.
+// New returns a History whose Run calls measure every Interval.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }

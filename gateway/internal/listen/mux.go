@@ -86,7 +86,7 @@ func New(listeners []net.Listener, o Options) *Mux {
 // then, new connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP also gets connections of unknown protocols.
+// HTTP returns the listener of HTTP connections, and of those with unknown protocols.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
 // At the end of ctx, Serve closes the listeners, drops connections of unknown protocol, and waits

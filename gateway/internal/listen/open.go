@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// If any address fails, Open listens on none, and the error names each failed address.
+// Open listens on all addresses or none. The error names each address that fails.
 func Open(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	var (
 		config    net.ListenConfig

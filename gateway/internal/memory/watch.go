@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// busyInterval replaces measureInterval while usage is above half of the usage at which level
-	// Tight begins.
+	// busyInterval replaces measureInterval above half of the usage at which level Tight begins.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	limitInterval                 = 10 * time.Second
 	// collectInterval is the minimum time between the collections that measure the live memory.
@@ -194,8 +193,7 @@ const (
 	most = 400
 )
 
-// Pace sets, after each garbage collection, how much may be allocated before the next one,
-// unless GOGC is set.
+// Pace sets, after each collection, how much may be allocated before the next, unless GOGC is set.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)

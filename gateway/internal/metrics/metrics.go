@@ -69,7 +69,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Handler is for operators, with all namespaces.
+// Handler returns the handler of operators' scrapes, with all namespaces.
 func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
 
 func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {

@@ -98,7 +98,7 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// Operations and refusals have no series while their count is zero.
+// show registers the counters. Operations and refusals have no series while their count is zero.
 func (p *protocol) show(m *Metrics) {
 	c := collector{labels: prometheus.Labels{"protocol": p.name}}
 	asked := c.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", "operation")

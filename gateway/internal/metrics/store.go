@@ -84,14 +84,14 @@ type partition struct {
 	*store
 }
 
-// Calls of a store with virtual time count as calls of the store.
+// WithTime returns a store with virtual time, whose calls count as calls of s.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	timed := *s
 	timed.Store = s.Store.WithTime(f)
 	return &timed
 }
 
-// A failure counts only if the store was busy or broken.
+// done counts a call, and its failure if the store was busy or broken.
 func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
 	if *err == nil {

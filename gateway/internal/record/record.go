@@ -145,8 +145,7 @@ type Message struct {
 	Subscription        string          `json:"subscription,omitempty"` // ID
 	Sub                 int             `json:"subQueue,omitempty"`
 
-	// Commands print these members of dead letters for scripts. They repeat properties, so Parse
-	// ignores them.
+	// Commands print these members of dead letters. They repeat properties, so Parse ignores them.
 	DeadLetterReason string `json:"deadLetterReason,omitempty"`
 	DeadLetterText   string `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`

@@ -49,7 +49,7 @@ var (
 	identityLine = regexp.MustCompile(`identity +IDENTITY_ENDPOINT=(\S+) IDENTITY_HEADER=(\S+)`)
 )
 
-// lines is what the gateway printed at its start.
+// New returns the gateway at address, which printed lines at its start.
 func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	t.Helper()
 	admin, identity := adminLine.FindStringSubmatch(lines), identityLine.FindStringSubmatch(lines)
@@ -225,7 +225,8 @@ type owner struct {
 	prepared  map[string]string // for refused operations, by purpose
 }
 
-// Operations that the model refuses change nothing, so they share what the first call prepared.
+// prepare returns the result of its argument prepare. If may is false, the operation will change
+// nothing, so it shares the result of the first call for the same purpose, what.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()

@@ -18,7 +18,7 @@ type Group struct {
 	errs []error // in the order of the failures
 }
 
-// The tasks' context ends with ctx, with the first failure (its cause), or with Stop.
+// New returns a Group. Its tasks' context ends with ctx, the first failure (its cause), or Stop.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
@@ -39,7 +39,7 @@ func (g *Group) Go(name string, task func(context.Context) error) {
 // Stop ends the tasks' context without a failure. It does not wait.
 func (g *Group) Stop() { g.cancel(context.Canceled) }
 
-// A task that returns the context's error after the context has ended has not failed.
+// Wait returns the tasks' errors, except the context's own error after the context has ended.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.Stop()

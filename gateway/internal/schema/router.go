@@ -24,8 +24,8 @@ type version struct {
 	idle chan *judge
 }
 
-// The schemas may refer to each other and to the files in refs. The error names everything that is
-// invalid, with the files and, for patterns, the lines.
+// New reads schemas, which may refer to each other and to the files in refs. The error names
+// everything that is invalid, with the files and, for patterns, the lines.
 func New(versions []Version, refs []string) (*Set, error) {
 	var fs files
 	var errs []error

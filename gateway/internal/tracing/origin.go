@@ -76,7 +76,7 @@ func text(raw []byte) string {
 
 var w3c propagation.TraceContext
 
-// If traceparent is malformed, the result is not valid; a malformed tracestate is ignored.
+// parse returns a context that is invalid if parent is malformed. It ignores a malformed state.
 func parse(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}

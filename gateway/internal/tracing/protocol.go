@@ -133,7 +133,8 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// Spans of settlements are children of the deliveries' spans. leave returns nil if none is known.
+// leave begins a span for each settlement, as a child of the delivery's span. It returns nil if no
+// delivery has a span.
 func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
 	for i := range c.Settlements {
 		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome

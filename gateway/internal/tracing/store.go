@@ -303,7 +303,7 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationAt(cmp.Or(p.namespaces[e.Namespace], e.Namespace), core.Address{Entity: e.Name})
 }
 
-// of uses the ID as the name of an unknown entity.
+// of returns the destination with an ID. For an unknown entity, the ID is the name.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -461,7 +461,7 @@ func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte
 	return parts, out
 }
 
-// emit ends the connection if the frame exceeds the peer's limit.
+// emit appends a frame to the output. It ends the connection if the frame exceeds the peer's limit.
 func (c *Conn) emit(channel uint16, p wire.Performative) {
 	start := len(c.out)
 	var err error

@@ -235,8 +235,8 @@ func (l *Link) extend() {
 	l.refuse(c.handler.Crowded(l, wanted))
 }
 
-// append makes room for all bytes that are reserved for the message, because room for bytes that
-// never arrive costs only address space.
+// append appends payload. It makes room for all bytes that are reserved for the message, because
+// room for bytes that never arrive costs only address space.
 func (p *partial) append(payload []byte, left int) {
 	if need := len(p.Payload) + len(payload) + left; need > cap(p.Payload) {
 		p.Payload = append(uncleared(max(need, int(p.granted))), p.Payload...)

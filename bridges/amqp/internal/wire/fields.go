@@ -52,8 +52,8 @@ func (f *fields) invalid(name, format string, args ...any) {
 	}
 }
 
-// done skips the fields that are unknown here, which a newer version of the protocol may add, and
-// returns the first error.
+// done skips the fields that a newer version of the protocol may have added, and returns the first
+// error.
 func (f *fields) done() error {
 	for f.err == nil && f.n > 0 {
 		f.n--
