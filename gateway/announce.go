@@ -143,7 +143,7 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 }
 
 // policyFor returns the connection string's part for the first policy with a key and Manage, or
-// else the first with a key. It shows only the public development key.
+// else the first with a key. It shows the key only if it is the public development key.
 func policyFor(c *config.Config) string {
 	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })
 	if len(keyed) == 0 {

@@ -28,7 +28,7 @@ const (
 	exitNothing   = 4 // there was no message to print, move or remove
 )
 
-// run ends soon after ctx ends, and returns the exit code.
+// run runs the command line, and returns the exit code. It ends soon after ctx ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	understood := false // the command line was understood
 	root := rootCommand(environ)

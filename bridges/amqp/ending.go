@@ -65,8 +65,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end waits up to closeGrace for the client's answer to a close, and then up to DrainGrace for
-// broker calls in flight. It returns when the wait ends.
+// end returns c.closing, which it sets so that the client has closeGrace to answer a close, and
+// then broker calls in flight have DrainGrace.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:

@@ -107,7 +107,7 @@ func (c *conn) notFoundText(err error, addr core.Address) string {
 	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, path)
 }
 
-// refusal may be called by any goroutine once the connection is open. See answerTo.
+// refusal is answerTo as a *wire.Error. Any goroutine may call it once the connection is open.
 func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...any) *wire.Error {
 	a, _ := c.answerTo(l, err, addr, about...)
 	return &wire.Error{Condition: a.condition, Description: a.text}

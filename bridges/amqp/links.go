@@ -210,7 +210,7 @@ func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.C
 	})
 }
 
-// linkProperties never returns nil: clients require a map, even an empty one.
+// linkProperties returns a map, even an empty one, because clients require it.
 func linkProperties(maxSize int64) value.Map {
 	if maxSize <= 0 {
 		return value.Map{}

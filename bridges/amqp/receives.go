@@ -207,8 +207,8 @@ func (r *receiverLink) settledOne() {
 	}
 }
 
-// giveBack unlocks the pending deliveries, except for the first ones, keep in number. Those of a
-// session stay locked until it is released or taken over, to preserve their order.
+// giveBack unlocks the pending deliveries from index keep on. Those of a session stay locked until
+// it is released or taken over, to preserve their order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return

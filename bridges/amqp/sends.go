@@ -228,8 +228,7 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 // after the transfer queue of the link's target.
 const transferDestination value.Symbol = "com.microsoft:transfer-destination-address"
 
-// finalDestination reads transferDestination from the attach. ok is false if the attach does not
-// have it.
+// finalDestination reads transferDestination from the attach. ok is false if there is none.
 func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error) {
 	v, ok := a.Properties.Get(string(transferDestination))
 	if !ok || v == nil {

@@ -132,7 +132,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 }
 
-// sessionWait returns slightly less than the client will wait.
+// sessionWait returns how long to wait for a session: slightly less than the client will wait.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
 	if ms, ok := value.Int(v); ok && ms > 0 {

@@ -85,7 +85,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			p.conn.outstanding.settling--
 			continue
 		}
-		err := error(core.Internal) // the broker should have returned a result for each settlement
+		err := error(core.Internal) // used if the broker returns no result for a settlement, which should not happen
 		if i < len(errs) {
 			err = errs[i]
 		}

@@ -324,7 +324,7 @@ func unwrap(payload []byte) []byte {
 // maxSpliced bounds, in bytes, a message from the peer: the largest message and its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
-// grants records what the client allows the peer to send, because go-amqp does not check it.
+// grants records what the client allows the peer to send, because go-amqp does not enforce it.
 type grants struct {
 	mu       sync.Mutex
 	memory   *fair.Share                // memory of arriving messages; nil if they are not counted

@@ -256,7 +256,7 @@ func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name
 	return appendSetting(dst, at, &e.Settings, core.SettingNamed(name))
 }
 
-// appendSetting appends nothing if s is nil or the setting is an empty text.
+// appendSetting appends the setting s of q, unless s is nil or the setting is an empty text.
 func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) []byte {
 	if s == nil {
 		return dst

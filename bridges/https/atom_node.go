@@ -23,7 +23,7 @@ type node struct {
 	children []*node
 }
 
-// parseXML refuses a document type, and more than the given number of elements.
+// parseXML parses a document with at most this number of elements, and without a document type.
 func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {

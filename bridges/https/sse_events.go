@@ -130,7 +130,7 @@ func (s *events) message(position string, d *core.Delivery, write func(codec.Wri
 	s.charge()
 }
 
-// flush closes the connection if a client does not read a piece of the buffer within streamTimeout.
+// flush writes the buffer. If a piece takes more than streamTimeout, the connection is closed.
 func (s *events) flush() error {
 	defer func() {
 		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {

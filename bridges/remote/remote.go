@@ -208,7 +208,7 @@ type Pull struct {
 type Local struct {
 	Broker   core.Broker
 	Identity core.Identity // Pull stores messages with the rights of this identity
-	// ForwardedTo returns the entities of the named remote to which local entities forward; or nil.
+	// ForwardedTo, if not nil, returns the remote's entities to which local entities forward.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
 	Memory      *fair.Pool
 	// Forget drops the keys of messages that the remote will not deliver again.

@@ -85,7 +85,7 @@ func NewPush(o PushOptions) *Push {
 	transport.MaxResponseHeaderBytes = maxAnswerHead
 	p.client = &http.Client{
 		Transport: transport,
-		// A redirect could lead to an address that only the gateway can reach.
+		// Follow no redirects: one could lead to an address that only the gateway can reach.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return p

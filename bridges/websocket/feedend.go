@@ -116,9 +116,8 @@ func (f *feed) stop(after func()) {
 	}
 }
 
-// giveBack unlocks the pending deliveries, except for the first ones, keep in number. Those under
-// an Exclusive session lock are unlocked when that lock ends. Messages in receive-and-delete mode
-// are lost.
+// giveBack unlocks the pending deliveries from index keep on. Those under an Exclusive session lock
+// are unlocked when that lock ends. Messages in receive-and-delete mode are lost.
 func (f *feed) giveBack(keep int) {
 	if keep >= len(f.pending) {
 		return

@@ -61,8 +61,8 @@ func Write(w codec.Writer, v any) {
 	w.CloseMap()
 }
 
-// isPlain reports whether v needs no tag, in MessagePack if pack is true. An unknown type needs
-// none: it is written as null.
+// isPlain reports whether v needs no tag in MessagePack (pack) or in JSON. A value of an unknown
+// type needs none: it is written as null.
 func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
 	case nil, bool, string, value.List:

@@ -183,7 +183,7 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	})
 }
 
-// eachSetting skips empty texts. Of the policies, which contain keys, it yields only the number.
+// eachSetting yields settings that are not empty; of the policies, which have keys, the number.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

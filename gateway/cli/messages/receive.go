@@ -228,7 +228,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 	}, command.NewProgress(told, "received"))
 }
 
-// print must succeed before the messages are settled.
+// print prints messages. It must succeed before they are settled.
 func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	var err error
 	if o.raw {

@@ -158,7 +158,7 @@ type recorder struct {
 	progress *command.Progress
 }
 
-// watch refuses a topic, which has no messages, with an error that contains advice.
+// watch records entities. For a topic, which has no messages, it returns an error with advice.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")

@@ -164,7 +164,7 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	return m, command.Usage(errors.Join(errs...))
 }
 
-// lifetime refuses less than 1 ms, because AMQP counts in ms, and regards 0 as not set.
+// lifetime parses --ttl. It refuses less than 1 ms: AMQP counts in ms, and regards 0 as not set.
 func lifetime(text string) (time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	switch {

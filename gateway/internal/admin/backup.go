@@ -16,7 +16,7 @@ type Archive interface {
 	Close()
 }
 
-// backup breaks the connection if it fails, so that no client takes the backup for complete.
+// backup sends a backup. If that fails, it breaks the connection, so that the client notices.
 func (a *API) backup(c *call) (any, error) {
 	rate := int64(0)
 	if text := c.URL.Query().Get("limit-rate"); text != "" {

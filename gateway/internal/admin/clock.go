@@ -10,7 +10,7 @@ import (
 
 func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
 
-// clock answers when everything that is due at the new time is done.
+// clock shows or moves the time. It answers when everything that is due at the new time is done.
 func (a *API) clock(c *call, name string) (any, error) {
 	switch c.Method {
 	case http.MethodGet:

@@ -76,7 +76,7 @@ func fixed(err error, methods string) error {
 	return err
 }
 
-// Without If-None-Match: *, put may also change a namespace.
+// put creates a namespace or, without If-None-Match: *, changes an existing one.
 func (a *API) put(c *call, name string) (any, error) {
 	var request api.NamespaceRequest
 	if err := c.read(&request, `{"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}`); err != nil {
@@ -151,7 +151,7 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	return a.page(c, all, next)
 }
 
-// page counts entities only if the request asks for it.
+// page describes the namespaces in all. It counts entities only if the request asks for it.
 func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	page := api.NamespaceList{Namespaces: []api.Namespace{}, Next: next}
 	count := c.URL.Query().Get("entities") == "true"

@@ -71,7 +71,7 @@ func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
 }
 
-// sessionsOf searches the connections for the sessions' holders only if some sessions are locked.
+// sessionsOf adds the sessions' holders. It searches the connections only if sessions are locked.
 func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
 	told := make([]api.Session, len(all))
 	held := false

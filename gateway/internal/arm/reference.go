@@ -92,7 +92,7 @@ func (s *scope) reference(args ...any) (any, error) {
 	return pending{properties, in}, nil
 }
 
-// resourceOf returns nil if the template does not create the resource.
+// resourceOf returns the resource with a name or id, or nil if the template does not create it.
 func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	switch named := named.(type) {
 	case string:

@@ -54,7 +54,7 @@ func (r *restore) run(ctx context.Context) error {
 	}
 }
 
-// namespace accepts a namespace that an earlier restore of the same backup created.
+// namespace creates n, or accepts n if an earlier restore of the same backup created it.
 func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	_, err := r.store.CreateNamespace(ctx, n)
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -67,7 +67,7 @@ func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	return err
 }
 
-// entity replaces an unused entity of the same name.
+// entity creates e. It replaces an unused entity of the same name.
 func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	_, err := r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
 	if core.CodeOf(err) == core.AlreadyExists {

@@ -100,7 +100,7 @@ func (a *account) now() []usage {
 	return all
 }
 
-// charges leaves out processes that ended between the two measurements.
+// charges returns the CPU time of each process that both measurements, from and to, have seen.
 func (a *account) charges(from, to []usage, messages int64) []Charge {
 	var charges []Charge
 	for i, p := range a.processes {

@@ -48,7 +48,7 @@ func (h *histogram) merge(other *histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// quantile rounds up to the upper bound of the bucket, and returns 0 if nothing was counted.
+// quantile returns the upper bound of the bucket with the quantile q, or 0 if nothing was counted.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.count))
 	if float64(rank) < q*float64(h.count) {

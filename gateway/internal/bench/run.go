@@ -178,7 +178,7 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// execute ends when every acknowledged message has arrived, or none arrives for o.Patience.
+// execute runs until every acknowledged message has arrived, or none arrives for o.Patience.
 func (r *run) execute(ctx context.Context, l *links) error {
 	messages, duration := r.o.limits()
 	r.sendFor = duration

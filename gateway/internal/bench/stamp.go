@@ -18,7 +18,7 @@ type stamp struct {
 	due    time.Duration // since the start of the run
 }
 
-// write requires a payload of at least stampSize bytes.
+// write writes s to the start of payload, which must have at least stampSize bytes.
 func (s stamp) write(payload []byte) {
 	b := payload[copy(payload, stampMagic):]
 	binary.BigEndian.PutUint64(b[0:], s.run)

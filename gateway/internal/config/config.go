@@ -131,8 +131,8 @@ const DefaultNamespace = "sbemulatorns"
 // The ports are those of AMQP, of the emulator's management, of AMQP with TLS, and of HTTPS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default leaves out the data directory, which depends on the environment. Zero AMQP limits mean
-// the bridge's defaults.
+// Default returns the defaults, without the data directory, which depends on the environment. Zero
+// AMQP limits mean the bridge's defaults.
 func Default() *Config {
 	return &Config{
 		Namespace:    DefaultNamespace,

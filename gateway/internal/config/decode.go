@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode reports unknown names, and values that do not fit, which leave v unchanged. ok is true if
-// all values fit.
+// decode sets v to given. It reports unknown names, and values that do not fit, which leave v
+// unchanged. ok is true if all values fit.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true

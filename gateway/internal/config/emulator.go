@@ -60,7 +60,7 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	return e.skipped, e.assumed
 }
 
-// parseJSON allows a byte order mark, comments and trailing commas, like .NET.
+// parseJSON parses data. Like .NET, it allows a byte order mark, comments and trailing commas.
 func parseJSON(path string, data []byte, r *report) any {
 	data = jsonc.ToJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	var root any
@@ -233,7 +233,7 @@ func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))
 }
 
-// member ignores the case of names, like .NET.
+// member returns the value of name in the object v. Like .NET, it ignores case.
 func member(v any, name string) any {
 	object, _ := v.(map[string]any)
 	for key, value := range object {

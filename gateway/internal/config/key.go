@@ -22,8 +22,7 @@ type NewKey struct {
 	File   string
 }
 
-// A policy without a key gets the key that was generated for it, or a new one, which KeepKeys
-// stores.
+// completeKeys gives each policy without a key the one stored for it, or a new one for KeepKeys.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {

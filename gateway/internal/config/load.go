@@ -18,7 +18,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// load keeps all policies, even several with one name.
+// load reads the configuration. It keeps all policies, even several with one name.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()

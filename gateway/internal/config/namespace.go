@@ -70,7 +70,7 @@ func accessRules(policies []Policy) []core.AccessRule {
 	return all
 }
 
-// ContentsOf is empty for a namespace that was created at run time.
+// ContentsOf returns the contents of a namespace, which are empty if it was created at run time.
 func (c *Config) ContentsOf(name string) *Contents {
 	if name == c.Namespace {
 		return &c.Contents

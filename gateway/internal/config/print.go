@@ -21,7 +21,7 @@ var builtIn = map[string]any{
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check also reads the certificates, to report everything that would prevent a start.
+// Check reads a configuration and its certificates, to report all that would prevent a start.
 func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)

@@ -171,7 +171,7 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
-// readsOfTemplate reports whether it uses property or, for "", the kind of resource.
+// readsOfTemplate reports whether this package uses property or, for "", the kind of resource.
 func readsOfTemplate(kind, property string) bool {
 	has := func(t reflect.Type) bool {
 		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
@@ -244,7 +244,7 @@ func (t *template) choose(found []arm.Resource) {
 // Only such resources have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// Resources come in any order. An enclosing resource may be missing, because it exists already.
+// add converts r. Resources come in any order. An enclosing one may be missing: it exists already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))

@@ -45,8 +45,8 @@ func (t *Traces) inherit(environ []string, r *report) {
 	}
 }
 
-// inheritSampler applies only to messages without a trace context, because for others the sender
-// has decided.
+// inheritSampler sets Sample, which applies only to messages without a trace context: for others,
+// the sender has decided.
 func (t *Traces) inheritSampler(environ []string, r *report) {
 	const variable, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	switch name := strings.TrimPrefix(Variable(environ, variable), "parentbased_"); name {

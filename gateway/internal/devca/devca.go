@@ -57,7 +57,7 @@ type Authority struct {
 
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open replaces files that are out of date. Concurrent processes get the same authority.
+// Open opens or creates dir's files, or replaces old ones. Concurrent processes get one authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now

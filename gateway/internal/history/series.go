@@ -64,9 +64,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds a sample for the time before this gateway's first messages, whose number is first, and
-// returns how many messages came and left since. If the entity never had other messages, it was
-// empty then.
+// begin adds a sample for the time before this gateway's first messages, and returns how many came
+// (first) and left since. If the entity never had other messages, it was empty then.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)

@@ -102,7 +102,7 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: map[netip.Addr]time.Time{}}
 }
 
-// connectionsFor leaves an eighth of the descriptors, within bounds, for other uses.
+// connectionsFor returns the descriptors for connections: all but an eighth, within bounds.
 func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }

@@ -138,7 +138,8 @@ func (w *Watch) measure() Usage {
 	return u
 }
 
-// levelOf returns the level after was. A level ends at a lower usage than it begins.
+// levelOf returns the level after was, the last one. It ends a level at a lower usage than it
+// began.
 func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
 	for of := fair.Raised; of <= fair.Full; of++ {
 		mark := marks[of].begins
@@ -200,7 +201,7 @@ func Pace() {
 	}
 }
 
-// pace runs again after each collection. was is the percentage that it set last.
+// pace sets GOGC by the live memory, again after each collection. was is the percentage set last.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

@@ -63,7 +63,7 @@ func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]count{}}
 }
 
-// Read counts e. Concurrent calls share an answer, even if the first caller gives up.
+// Read returns e's counts. Concurrent calls share an answer, even if the first caller gives up.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	key := core.FoldName(e.Name)
 	answer := c.asking.DoChan(key, func() (any, error) { return c.find(context.WithoutCancel(ctx), key, e), nil })

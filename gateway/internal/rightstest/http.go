@@ -17,7 +17,7 @@ type httpAnswer struct {
 	body   string
 }
 
-// request reads the answer, or the beginning of a stream.
+// request sends a request, and reads the answer or the beginning of a stream.
 func (g *Gateway) request(t *testing.T, base, host, token, call, body string, header ...string) (httpAnswer, error) {
 	t.Helper()
 	method, path, _ := strings.Cut(call, " ")

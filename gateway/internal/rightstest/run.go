@@ -252,7 +252,7 @@ func (y *try) owner() *owner {
 	return y.g.owners[home]
 }
 
-// must uses a new connection: the test would have to read an old one to answer pings.
+// must sends request on a new connection: on an old one, the test would have to answer pings.
 func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	t.Helper()
 	s, err := dialNative(t, o.g, o.host)

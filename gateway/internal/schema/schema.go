@@ -213,7 +213,7 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems sorts paths by length, so that /items/9 comes before /items/10.
+// problems describes err, with paths sorted by length, so that /items/9 comes before /items/10.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

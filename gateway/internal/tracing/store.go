@@ -278,8 +278,7 @@ type destinations struct {
 	namespaces map[string]string // names by ID; learn uses the ID for a missing name
 }
 
-// maxDestinations is the number of entities at which learn forgets all of them, and the number of
-// namespaces at which meet does.
+// maxDestinations bounds both maps: at this number, learn and meet forget all entries.
 const maxDestinations = 20_000
 
 func (p *destinations) meet(n *core.Namespace) {

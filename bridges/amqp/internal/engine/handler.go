@@ -52,8 +52,8 @@ type Handler interface {
 
 type Verdict uint8
 
-// After Later, the caller of Conn.Receive reads nothing until it has called Receive again with the
-// bytes that Receive did not use.
+// After the verdict Later, the caller of Conn.Receive reads nothing until it has called Receive
+// again with the bytes that Receive did not use.
 const (
 	Granted Verdict = iota
 	Later

@@ -61,7 +61,7 @@ func (s *Session) lapse(id uint32) {
 	s.lapsed = append(s.lapsed, span{l, id, id})
 }
 
-// disposeLapsed answers a disposition for those deliveries in its range that have lapsed.
+// disposeLapsed answers a disposition for the deliveries in its range that Lapse has removed.
 func (s *Session) disposeLapsed(d *wire.Disposition, last uint32) {
 	if len(s.lapsed) == 0 || !d.Settled && !final(d.State) {
 		return
