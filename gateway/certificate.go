@@ -120,7 +120,7 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello returns nil if the gateway's own certificate covers the host.
+// forHello returns a certificate for a namespace's host, or nil to use the gateway's own one.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
 	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT

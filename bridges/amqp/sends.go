@@ -55,7 +55,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	}, s.attach, core.Sender.Close)
 }
 
-// attach returns false if the client or the broker has ended the link since the attach.
+// attach answers the attach. It returns false if the client or the broker has ended the link since.
 func (s *senderLink) attach(sender core.Sender) bool {
 	if s.closed != nil {
 		s.link.Refuse(s.conn.refusal(s.link, s.closed, s.addr))

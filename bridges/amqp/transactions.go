@@ -268,7 +268,7 @@ func unknown(id []byte) error {
 	}
 }
 
-// transaction returns an expired transaction together with an error.
+// transaction finds a transaction. It returns an expired one together with an error.
 func (c *conn) transaction(id []byte) (*transaction, error) {
 	t := c.transactions[string(id)]
 	switch {

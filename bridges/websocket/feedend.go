@@ -54,8 +54,8 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends. If a request for the feed is in flight, the
-// function next calls drop again later, because a session must outlast the requests for it.
+// drop ends the feed because the connection ends. If a request for the feed is in flight, next
+// calls drop again later, because a session must outlast the requests for it.
 func (f *feed) drop() {
 	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
 		return

@@ -199,7 +199,7 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	return fmt.Sprintf("; other receivers have locked active messages, such as %d: see crosstown peek", page[0].SequenceNumber)
 }
 
-// before is the number of messages that earlier calls received.
+// receive receives messages. before is the number that earlier calls have received.
 func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
 	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
 	if err != nil {
@@ -264,7 +264,7 @@ func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Ta
 	return errors.Join(errs...)
 }
 
-// drain receives up to count messages (0 for all) until none arrives within wait.
+// drain hands up to count messages (0 for all) to use, until none arrives within wait.
 func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
 	hand := func(ts []remote.Taken) error {
 		received += len(ts)

@@ -284,8 +284,8 @@ func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	return err
 }
 
-// drain ends when only refused messages remain. It waits up to m.patience for messages that others
-// lock.
+// drain moves messages until only refused ones remain. It fails if others lock the rest for longer
+// than m.patience.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()

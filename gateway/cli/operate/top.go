@@ -151,8 +151,8 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 	return &l, time.Since(began), nil
 }
 
-// The messages that left are those that came, less the growth of Active and Scheduled. A scheduled
-// message comes when it is sent, and again when it becomes active.
+// view compares two looks. The messages that left are those that came, less the growth of Active
+// and Scheduled. A scheduled message comes when it is sent, and again when it becomes active.
 func (o *topOptions) view(before, now *topLook) *topView {
 	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
 	was := map[string]*api.Entity{}

@@ -107,7 +107,7 @@ func init() { // in a function, because some functions call each other
 // For a parameter of type text, call converts the argument as concat does.
 type text string
 
-// call ignores surplus arguments. Integers in the result become float64, as in JSON.
+// call calls f without surplus arguments. Integers in the result become float64, as in JSON.
 func call(f any, args []any) (any, error) {
 	function := reflect.ValueOf(f)
 	t := function.Type()

@@ -190,7 +190,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	s.resources(r["resources"], place+".", types, names)
 }
 
-// concernsBus accepts Service Bus resources, and deployments that may contain them.
+// concernsBus reports whether r is a Service Bus resource, or a deployment that may contain one.
 func concernsBus(r map[string]any) bool {
 	typ, _ := r["type"].(string)
 	if !strings.EqualFold(typ, deployments) {

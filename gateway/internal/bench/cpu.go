@@ -91,7 +91,7 @@ func (a *account) total(messages int64) []Charge {
 	return a.charges(a.start, a.now(), messages)
 }
 
-// now returns zero for a process that has ended.
+// now returns the usage of each process, which is zero if the process has ended.
 func (a *account) now() []usage {
 	all := make([]usage, len(a.processes))
 	for i, p := range a.processes {

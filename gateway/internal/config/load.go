@@ -107,7 +107,7 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 	}
 }
 
-// policiesOf accepts NAME=KEY:RIGHTS, NAME=@FILE:RIGHTS and, to generate a key, NAME:RIGHTS.
+// policiesOf reads NAME=KEY:RIGHTS, NAME=@FILE:RIGHTS and, to generate a key, NAME:RIGHTS.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {

@@ -187,7 +187,7 @@ type RateLimit struct {
 
 const maxBurst = 1_000_000
 
-// Limit returns no error if the setting was validated.
+// Limit parses the rate. It returns no error if the setting was validated.
 func (p *RateLimit) Limit() (core.Rate, error) {
 	r, err := core.ParseRate(p.Rate)
 	r.Burst = max(p.Burst, 1)

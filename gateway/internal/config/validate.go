@@ -112,7 +112,7 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-// validateStore does not repeat a text with an @, which may contain a password.
+// validateStore checks Store. It repeats no text with an @, which may contain a password.
 func (c *Config) validateStore(r *report) {
 	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {

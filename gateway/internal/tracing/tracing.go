@@ -134,7 +134,7 @@ func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exp
 	return e
 }
 
-// ExportSpans logs a failure only once, whereas the SDK would print it each time.
+// ExportSpans exports spans. It logs a failure only once; the SDK would print it each time.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
