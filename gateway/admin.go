@@ -99,8 +99,8 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 // leastFlush is the minimum time for sending the last traces, even after the drain time.
 const leastFlush = 500 * time.Millisecond
 
-// openTraces returns nil if no traces are configured. stop sends the last traces within the rest of
-// the drain time.
+// openTraces starts tracing, or returns nil if none is configured. stop sends the last traces
+// within the rest of the drain time.
 func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tracing.Tracing, stop func(), err error) {
 	t, err = tracing.New(ctx, tracing.Options{
 		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Sample: c.Traces.Sample, Version: versionText(), Logger: log,

@@ -195,7 +195,7 @@ func peekMessages(o *operation) (response, error) {
 // by their x-opt-message-state. A peek into a session ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
-// stateToPeek returns nil for all states.
+// stateToPeek returns the state of the messages to peek, or nil for all states.
 func (o *operation) stateToPeek() *core.State {
 	v, given := o.args.Get(ArgumentPeekState)
 	if !given {

@@ -19,7 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// If received is true, the message was delivered, and the delivery count includes this delivery.
+// printMessage prints a. If received is true, the delivery count includes this delivery.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
 	counts := fmt.Sprintf("  failed deliveries: %d", a.DeliveryCount)
 	if received {

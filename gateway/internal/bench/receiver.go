@@ -20,7 +20,7 @@ type receiver struct {
 
 var errForeign = errors.New("the entity contains messages that this command did not send: use another entity, or --verify=false to consume them")
 
-// receive ends at an error or the end of done, after settling what it has received.
+// receive receives messages and settles them until an error, or until done ends.
 func (r *receiver) receive(ctx, done context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

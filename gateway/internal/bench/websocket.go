@@ -242,7 +242,7 @@ type wsReceiver struct {
 	settle Settle
 }
 
-// IssueCredit does not wait for the answer, which is always ok.
+// IssueCredit gives credit. It does not wait for the answer, which is always ok.
 func (r *wsReceiver) IssueCredit(n int) error {
 	_, err := r.conn.request(wsFrame{Op: "credit", Feed: r.number, Credit: n})
 	return err

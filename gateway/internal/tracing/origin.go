@@ -110,7 +110,7 @@ func note(m *core.Message, c trace.SpanContext, limit int64) {
 	}
 }
 
-// Requests returns nil if traces are off.
+// Requests returns a function that reads a request's origin, or nil if traces are off.
 func (t *Tracing) Requests() func(*http.Request) context.Context {
 	if t == nil {
 		return nil

@@ -111,7 +111,7 @@ func (d *Decoder) decodeDisposition(f *fields) *Disposition {
 	return p
 }
 
-// decodeRare returns nil for an unknown descriptor.
+// decodeRare decodes the other performatives, or returns nil for an unknown descriptor.
 func decodeRare(f *fields) Performative {
 	switch f.of {
 	case DescOpen:
