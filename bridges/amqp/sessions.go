@@ -57,7 +57,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	o := core.SessionOptions{ReceiverOptions: options}
 	err := error(nil)
 	switch {
-	case shared && c.bridge.opts.ExclusiveSessions:
+	case shared && c.bridge.opts.ExclusiveSessions: // refused with the text of Service Bus
 		err = core.Refuse(core.NotAllowed, "The link '%s' contains invalid filter type. System only support Jms or Apache selector filter type.", r.link.Attach().Name)
 	case shared:
 		err = readShared(wanted, &o)

@@ -132,8 +132,8 @@ func (at reference) link(path, query string) string {
 	return at.origin + path
 }
 
-// listing answers a request for the root with an empty list of public services, from which the SDKs
-// also learn that an entity does not exist.
+// listing answers with an empty list of public services: the answer for the root, and for a missing
+// queue or topic, which SDKs take as "not found".
 func (m *management) listing() error {
 	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, publicListing, m.at.self(), "", nil))
 	return nil

@@ -105,7 +105,7 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 			q.accept = text
 		case "api-version":
 		default:
-			return q, core.Refuse(core.InvalidArgument, "A stream does not have the parameter %.40q: use mode, from, bodies or accept. Send the token in the Authorization header.", name)
+			return q, core.Refuse(core.InvalidArgument, "A stream does not have the parameter %.40q: use mode, from, bodies or accept. (A token belongs in the Authorization header.)", name)
 		}
 	}
 	if q.mode == core.ReceiveAndDelete && q.from != "" {

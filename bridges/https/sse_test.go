@@ -413,7 +413,7 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 			{"GET", "/q/messages/stream", "Authorization: ", 401, "MissingToken"},
 			{"GET", "/q/messages/stream", "Authorization: SharedAccessSignature send", 401, "'Listen' claim(s)"},
 			{"GET", "/q/messages/stream", "Authorization: SharedAccessSignature bad", 401, "InvalidSignature"},
-			{"GET", "/q/messages/stream?token=all", "", 400, "Send the token in the Authorization header"},
+			{"GET", "/q/messages/stream?token=all", "", 400, "A token belongs in the Authorization header"},
 			{"GET", "/none/messages/stream", "", 404, "could not be found"},
 			{"GET", "/none/messages/stream", "Authorization: SharedAccessSignature send", 401, "'Listen' claim(s)"},
 			{"GET", "/none/messages/stream?mode=receiveanddelete", "", 404, "could not be found"},

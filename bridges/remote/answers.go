@@ -47,7 +47,7 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 			return core.Refuse(core.NotAllowed, "The remote '%s' answered that it cannot deliver the message.", r.o.Name)
 		}
 	}
-	return core.Refuse(core.Busy, "The remote '%s' did not accept the message.", r.o.Name)
+	return core.Refuse(core.Busy, "The remote '%s' returned the message without accepting or rejecting it. Try again.", r.o.Name)
 }
 
 func isHopeless(err error) bool {

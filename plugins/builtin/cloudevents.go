@@ -57,7 +57,7 @@ func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, err
 	return event, checkEvent(event)
 }
 
-// instantOf returns a time as a timestamp, or unchanged if a timestamp cannot hold it exactly.
+// instantOf converts an RFC 3339 text of whole milliseconds to a timestamp, and nothing else.
 func instantOf(v any) any {
 	text, ok := v.(string)
 	if !ok {

@@ -84,7 +84,8 @@ func (p *supervised) firstDone() {
 	}
 }
 
-// watch returns when p's last instance is lost, with the reason, or nil when ctx has ended.
+// watch watches i, and each instance that replaces it. It returns why an instance was lost, or nil
+// when ctx has ended.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)
 	defer health.Stop()

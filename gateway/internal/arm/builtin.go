@@ -178,13 +178,14 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order returns a function that compares two numbers or two texts, and passes the result to is.
-func order(is func(n int) bool) func(a, b any) (any, error) {
+// order returns a function that compares two numbers or two texts, and returns what holds says of the
+// comparison: -1, 0 or 1.
+func order(holds func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {
-			return call(func(a, b string) bool { return is(strings.Compare(a, b)) }, []any{a, b})
+			return call(func(a, b string) bool { return holds(strings.Compare(a, b)) }, []any{a, b})
 		}
-		return call(func(a, b float64) bool { return is(cmp.Compare(a, b)) }, []any{a, b})
+		return call(func(a, b float64) bool { return holds(cmp.Compare(a, b)) }, []any{a, b})
 	}
 }
 

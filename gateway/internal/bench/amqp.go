@@ -91,7 +91,7 @@ func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOpti
 
 // acceptSession uses one AMQP session for each receiver, like the SDKs.
 func (c amqpConn) acceptSession(ctx context.Context, entity string, o ReceiveOptions) (link ReceiverLink, release func(context.Context) error, err error) {
-	// A null filter requests the next free session. 0x13700000000C is its descriptor.
+	// A null filter requests the next free session. The number is the descriptor of session filters.
 	next := amqp.NewLinkFilter("com.microsoft:session-filter", 0x00000137000000C, nil)
 	session, receiver, err := c.attach(ctx, entity, o, []amqp.LinkFilter{next})
 	if err != nil {

@@ -141,7 +141,7 @@ func convert(to reflect.Type, v any) (any, error) {
 		}
 	case reflect.Struct, reflect.Map:
 		if _, ok := v.(map[string]any); !ok {
-			return nil, fmt.Errorf("%v is not a mapping: write settings as name: value, indented below", v)
+			return nil, fmt.Errorf("%v is not a mapping: write each setting as 'name: value' on a line of its own", v)
 		}
 	}
 	return v, nil

@@ -104,7 +104,7 @@ func (r *Reader) Next() (*Line, error) {
 
 func (r *Reader) check(end *End) error {
 	if got := (End{r.lines, r.messages, fmt.Sprintf("%08x", r.sum.Sum32())}); got != *end {
-		return fmt.Errorf("the backup is damaged: it has %d lines with %d messages and the checksum %s, but according to its last line %d, %d and %s",
+		return fmt.Errorf("the backup is damaged: it has %d lines, %d messages and the checksum %s, but its last line says %d lines, %d messages and the checksum %s",
 			got.Lines, got.Messages, got.CRC32C, end.Lines, end.Messages, end.CRC32C)
 	}
 	if _, err := r.in.ReadByte(); err != io.EOF {

@@ -208,7 +208,7 @@ func (o *socketOperation) try(t *testing.T, y *try, s *socket) {
 	}
 	for _, next := range o.then {
 		if b, err := answerTo(s, decode(t, y.fill(next))); a.allowed && (err != nil || !b.allowed) {
-			t.Errorf("WebSocket, %s, %s: got %+v, %v, want allowed, because the step before was allowed", y.c.name, next, b, err)
+			t.Errorf("WebSocket, %s, %s: got %+v, %v, want allowed, because the first step was allowed", y.c.name, next, b, err)
 		} else if !a.allowed && b.allowed {
 			t.Errorf("WebSocket, %s, %s: allowed, although the first step was refused", y.c.name, next)
 		}

@@ -189,8 +189,8 @@ func (s *Session) run() {
 	}
 }
 
-// next returns what run must do: look for messages within most if look is true, pause otherwise, or
-// end if open is false. It first answers Drains that need not wait.
+// next returns what run must do: end if open is false; else lock at most most if look is true; else
+// pause. Before that, it answers the Drains that need not wait for a lock call.
 func (s *Session) next() (most core.Most, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

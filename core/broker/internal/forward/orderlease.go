@@ -71,8 +71,8 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether there may be an active message with a number between low and high
-// that is not in ds: another gateway has locked it.
+// othersHoldOlder reports whether a message with a number between low and high is active but not in
+// ds, because another gateway has locked it. It returns true after an error.
 func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()

@@ -146,14 +146,14 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides applies changes of m's properties: before has those until m was dead-lettered,
-// when those by the dead-lettering, and after those by later settlements.
-func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
-	if err := override(m, before); err != nil {
+// mergeOverrides applies changes of m's properties: first the changes in living, then those that
+// dead-lettering made, then those in dead, which later settlements made.
+func mergeOverrides(m *core.Message, living string, deadLettering core.Properties, dead string) error {
+	if err := override(m, living); err != nil {
 		return err
 	}
-	m.Properties = m.Properties.Merge(when)
-	return override(m, after)
+	m.Properties = m.Properties.Merge(deadLettering)
+	return override(m, dead)
 }
 
 func override(m *core.Message, maps string) error {
