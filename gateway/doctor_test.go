@@ -71,7 +71,7 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		})
 	}
 	code, out, errs := g.try(t, at("localhost:1"), "", "doctor")
-	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: start a gateway") || !strings.HasSuffix(out, "\n2 ok, 0 warnings, 1 failed\n") || !strings.Contains(errs, "see above what to do") {
+	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: run crosstown there") || !strings.HasSuffix(out, "\n2 ok, 0 warnings, 1 failed\n") || !strings.Contains(errs, "see above what to do") {
 		t.Errorf("for people: exit code %d\n%s%s", code, out, errs)
 	}
 }

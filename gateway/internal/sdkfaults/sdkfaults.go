@@ -76,7 +76,7 @@ var cases = []kase{
 	{name: "the connection breaks after a message is stored", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}},
 	{name: "the connection breaks after a message is stored, with duplicate detection", step: send, fault: faults.Rule{Effect: faults.Drop, After: true}, queue: func(s *core.Settings) { s.RequiresDuplicateDetection = true }},
 	{name: "the link is detached after a message is stored", step: send, fault: faults.Rule{Effect: faults.Detach, Code: core.Internal, After: true}},
-	{name: "a token is refused, once", step: send, fault: faults.Rule{Operation: faults.Authorize, Code: core.Unauthorized}},
+	{name: "a token is refused once", step: send, fault: faults.Rule{Operation: faults.Authorize, Code: core.Unauthorized}},
 	{name: "a token expires early", step: token, fault: faults.Rule{Operation: faults.Authorize, Effect: faults.ExpireToken, Delay: time.Second}},
 	{name: "the lock is lost at the delivery", step: settle, fault: faults.Rule{Operation: faults.Deliver, Effect: faults.LoseLock}},
 	{name: "a completion is refused as busy, once", step: settle, fault: faults.Rule{Operation: faults.Complete}},
