@@ -170,27 +170,27 @@ func (l *connection) receiver(ctx context.Context, entity string, within time.Du
 	return l.session.NewReceiver(ctx, entity, o)
 }
 
-// send calls a method of a link that sends. It returns soon after ctx ends: the methods of go-amqp
-// 1.7.0 wait forever if the context and the link end at the same moment.
-func send[T any](ctx context.Context, method func() (T, error)) (result T, err error) {
-	type outcome struct {
-		result T
-		err    error
+// creditContext ends a wait for credit when its Context ends, but not a write: if the link of
+// go-amqp 1.7.0 ends while a write is given up, the sender waits forever. A write ends with the
+// connection.
+type creditContext struct{ context.Context }
+
+func (creditContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+func (creditContext) Err() error { return nil }
+
+// send returns when the remote has accepted m.
+func send(ctx context.Context, link *goamqp.Sender, m *goamqp.Message) error {
+	receipt, err := link.SendWithReceipt(creditContext{ctx}, m, nil)
+	if err != nil {
+		return err
 	}
-	ended := make(chan outcome, 1)
-	go func() {
-		result, err := method()
-		ended <- outcome{result, err}
-	}()
-	select {
-	case o := <-ended:
-		return o.result, o.err
-	case <-ctx.Done():
+	state, err := receipt.Wait(ctx)
+	if rejected, ok := state.(*goamqp.StateRejected); ok {
+		if rejected.Error != nil {
+			return rejected.Error
+		}
+		return errors.New("the remote rejected the message without a reason")
 	}
-	select {
-	case o := <-ended:
-		return o.result, o.err
-	case <-time.After(farewell):
-		return result, context.Cause(ctx)
-	}
+	return err
 }

@@ -28,7 +28,7 @@ func (l *connection) node(ctx context.Context, address, reply string, credit int
 
 func (n *node) request(ctx context.Context, id string, properties map[string]any, v any) (amqp.Arrival, error) {
 	m := &goamqp.Message{Properties: &goamqp.MessageProperties{MessageID: id, ReplyTo: &n.reply}, ApplicationProperties: properties, Value: v}
-	if _, err := send(ctx, func() (any, error) { return nil, n.requests.Send(ctx, m, nil) }); err != nil {
+	if err := send(ctx, n.requests, m); err != nil {
 		return amqp.Arrival{}, err
 	}
 	answer, err := n.answers.Receive(ctx, nil)

@@ -201,8 +201,7 @@ func (s *sending) launch(p parcel) flight {
 		}
 		m.Data = [][]byte{all}
 	}
-	f.receipt, f.err = send(s.ctx, func() (goamqp.SendReceipt, error) { return s.link.SendWithReceipt(s.ctx, &m, nil) })
-	if f.err != nil {
+	if f.receipt, f.err = s.link.SendWithReceipt(creditContext{s.ctx}, &m, nil); f.err != nil {
 		f.err = s.breaks(f.err)
 		return f
 	}

@@ -90,11 +90,11 @@ func (s *Sender) Flush(ctx context.Context) error {
 	}
 	n := len(s.batch)
 	s.batch, s.size = nil, 0
-	_, err := send(ctx, func() (any, error) { return nil, s.link.Send(ctx, &m, nil) })
-	if err == nil {
-		s.sent += n
+	if err := send(ctx, s.link, &m); err != nil {
+		return err
 	}
-	return err
+	s.sent += n
+	return nil
 }
 
 // Schedule sends all messages, or none. The sequence numbers are for CancelScheduled.
