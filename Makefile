@@ -21,7 +21,7 @@ MESSAGES ?= 0
 WRITE ?=
 # The collector takes a quarter of the time of compilers and of tests under the race detector: it runs less often.
 export GOGC ?= 300
-# Below this limit only: without it, a test of the file store takes 7 GB, and a small machine begins to swap.
+# Near this limit the collector runs more often. Without it, a test of the file store takes 7 GB, and a small machine begins to swap.
 export GOMEMLIMIT ?= 2GiB
 # One set of objects for the program and the tests. The race detector alone needs a C compiler.
 export CGO_ENABLED ?= 0

@@ -49,7 +49,7 @@ func (b Body) Value() (any, error) {
 	case b.Kind == BodySequence && len(sections) > 1:
 		return sections, nil
 	default:
-		return nil, fmt.Errorf("the body must be one AMQP value section, or AMQP sequence sections")
+		return nil, fmt.Errorf("the body has %d sections: it must be one AMQP value section, or AMQP sequence sections", len(sections))
 	}
 }
 
