@@ -18,83 +18,60 @@ import (
 )
 
 // A record is a sequence of msgpack values: the version, the enqueued time (ms), a bit set of
-// fields, these fields in the order below, and the kind and the bytes of the body.
+// fields, these fields in the order of their bits, and the kind and the bytes of the body.
 const recordVersion = 1
 
-// Fields of a record, in order; each is a bit of the bit set. Add new fields at the end.
-const (
-	fieldMessageID = 1 << iota // kind, then value
-	fieldCorrelationID
-	fieldUserID
-	fieldTo
-	fieldSubject
-	fieldReplyTo
-	fieldContentType
-	fieldContentEncoding
-	fieldSessionID
-	fieldReplyToSessionID
-	fieldPartitionKey
-	fieldViaPartitionKey
-	fieldGroupSequence
-	fieldCreationTime       // ms
-	fieldAbsoluteExpiryTime // ms
-	fieldTimeToLive         // ns
-	fieldScheduledTime      // ms
-	fieldDurable            // a flag only
-	fieldPriority
-	fieldAnnotations
-	fieldProperties
-	fieldFooter
-	fieldTransit // number, dead-letter source, hops, destination; Transit.Key is not stored
-	fieldNoBody  // a flag only: the body is stored elsewhere
-	fieldDeliveryAnnotations
-	fieldEmptyText     // bit set of text fields that are empty
-	fieldFirstAcquirer // a flag only, like the next three
-	fieldNotFirstAcquirer
-	fieldNotDurable
-	fieldWasScheduled
-	fieldsEnd
-)
-
-type recorder struct {
+// coder encodes or decodes. After an error, it does nothing. Strings and bytes that it decodes share
+// the record's memory.
+type coder struct {
 	buf bytes.Buffer
 	enc *msgpack.Encoder
-	err error
+
+	src    strings.Reader
+	dec    *msgpack.Decoder
+	record string
+
+	decodes  bool
+	collects bool   // has sets the bits of fields, and nothing is encoded yet
+	fields   uint64 // the bit set
+	next     uint64 // the bit of the next call of has
+	err      error
 }
 
-var recorders = sync.Pool{New: func() any {
-	r := new(recorder)
-	r.enc = msgpack.NewEncoder(&r.buf)
-	return r
+var coders = sync.Pool{New: func() any {
+	c := &coder{dec: msgpack.NewDecoder(nil)}
+	c.enc = msgpack.NewEncoder(&c.buf)
+	return c
 }}
 
 const maxKept = 64 << 10
 
 // enqueued is in ms.
-func Encode(m *core.Message, enqueued int64) ([]byte, error) {
-	return record(m, enqueued, fieldsOf(m))
-}
+func Encode(m *core.Message, enqueued int64) ([]byte, error) { return record(m, enqueued, false) }
 
 func EncodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
-	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
+	return record(m, enqueued, true)
 }
 
-func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
-	r := recorders.Get().(*recorder)
-	r.buf.Reset()
-	r.err = nil
-	r.message(m, enqueued, fields)
-	head, err := r.buf.Bytes(), r.err
+func record(m *core.Message, enqueued int64, bodiless bool) ([]byte, error) {
+	c := coders.Get().(*coder)
+	c.buf.Reset()
+	c.decodes, c.fields, c.err = false, 0, nil
+	c.collects = true
+	c.each(m, &bodiless)
+	c.collects = false
+	c.message(m, &enqueued, &bodiless)
+	head, err := c.buf.Bytes(), c.err
 	body := m.Body.Bytes
-	if fields&fieldNoBody != 0 {
+	if bodiless {
 		body = nil
 	}
 	var record strings.Builder // unlike make, it does not clear its memory first
 	record.Grow(len(head) + len(body))
 	record.Write(head)
 	record.Write(body) // the only copy of the body
-	if r.buf.Cap() <= maxKept {
-		recorders.Put(r)
+	if c.buf.Cap() <= maxKept {
+		coders.Put(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode a record: %w", err)
@@ -102,322 +79,226 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	return View(record.String()), nil
 }
 
-func (r *recorder) message(m *core.Message, enqueued int64, fields uint64) {
-	r.uint(recordVersion)
-	r.int(enqueued)
-	r.uint(fields)
-	r.id(m.MessageID)
-	r.id(m.CorrelationID)
-	if fields&fieldUserID != 0 {
-		r.bytes(m.UserID)
-	}
-	for _, s := range [...]string{
-		m.To, m.Subject, m.ReplyTo, m.ContentType, m.ContentEncoding,
-		m.SessionID, m.ReplyToSessionID, m.PartitionKey, m.ViaPartitionKey,
-	} {
-		if s != "" {
-			r.string(s)
-		}
-	}
-	if m.GroupSequence.Set {
-		r.uint(uint64(m.GroupSequence.V))
-	}
-	r.time(m.CreationTime)
-	r.time(m.AbsoluteExpiryTime)
-	if m.TimeToLive != 0 {
-		r.int(int64(m.TimeToLive))
-	}
-	r.time(m.ScheduledEnqueueTime)
-	if m.Priority.Set {
-		r.uint(uint64(m.Priority.V))
-	}
-	if !m.Annotations.IsEmpty() {
-		r.bytes(m.Annotations.Encoded())
-	}
-	if !m.Properties.IsEmpty() {
-		r.bytes(m.Properties.Encoded())
-	}
-	if fields&fieldFooter != 0 {
-		r.bytes(m.Footer)
-	}
-	if t := m.Transit; t != nil {
-		r.int(t.EnqueuedSequenceNumber)
-		r.string(t.DeadLetterSource)
-		r.uint(uint64(t.Hops))
-		r.string(t.Destination)
-	}
-	if fields&fieldDeliveryAnnotations != 0 {
-		r.bytes(m.DeliveryAnnotations.Encoded())
-	}
-	if m.EmptyText != 0 {
-		r.uint(uint64(m.EmptyText))
-	}
-	r.uint(uint64(m.Body.Kind))
-	if fields&fieldNoBody == 0 {
-		r.bodyHead(m.Body.Bytes)
-	}
-}
-
-func fieldsOf(m *core.Message) uint64 {
-	var fields uint64
-	for _, f := range [...]struct {
-		bit uint64
-		set bool
-	}{
-		{fieldMessageID, !m.MessageID.IsZero()},
-		{fieldCorrelationID, !m.CorrelationID.IsZero()},
-		{fieldUserID, m.UserID != nil},
-		{fieldTo, m.To != ""},
-		{fieldSubject, m.Subject != ""},
-		{fieldReplyTo, m.ReplyTo != ""},
-		{fieldContentType, m.ContentType != ""},
-		{fieldContentEncoding, m.ContentEncoding != ""},
-		{fieldSessionID, m.SessionID != ""},
-		{fieldReplyToSessionID, m.ReplyToSessionID != ""},
-		{fieldPartitionKey, m.PartitionKey != ""},
-		{fieldViaPartitionKey, m.ViaPartitionKey != ""},
-		{fieldGroupSequence, m.GroupSequence.Set},
-		{fieldCreationTime, !m.CreationTime.IsZero()},
-		{fieldAbsoluteExpiryTime, !m.AbsoluteExpiryTime.IsZero()},
-		{fieldTimeToLive, m.TimeToLive != 0},
-		{fieldScheduledTime, !m.ScheduledEnqueueTime.IsZero()},
-		{fieldDurable, m.Durable.V},
-		{fieldPriority, m.Priority.Set},
-		{fieldAnnotations, !m.Annotations.IsEmpty()},
-		{fieldProperties, !m.Properties.IsEmpty()},
-		{fieldFooter, m.Footer != nil},
-		{fieldTransit, m.Transit != nil},
-		{fieldDeliveryAnnotations, !m.DeliveryAnnotations.IsEmpty()},
-		{fieldEmptyText, m.EmptyText != 0},
-		{fieldFirstAcquirer, m.FirstAcquirer.V},
-		{fieldNotFirstAcquirer, m.FirstAcquirer == value.Some(false)},
-		{fieldNotDurable, m.Durable == value.Some(false)},
-		{fieldWasScheduled, m.WasScheduled},
-	} {
-		if f.set {
-			fields |= f.bit
-		}
-	}
-	return fields
-}
-
-func (r *recorder) note(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
-
-func (r *recorder) uint(n uint64)   { r.note(r.enc.EncodeUint(n)) }
-func (r *recorder) int(n int64)     { r.note(r.enc.EncodeInt(n)) }
-func (r *recorder) string(s string) { r.note(r.enc.EncodeString(s)) }
-func (r *recorder) bytes(b []byte)  { r.note(r.enc.EncodeBytes(b)) }
-
-func (r *recorder) bodyHead(body []byte) {
-	if body == nil {
-		r.note(r.enc.EncodeNil())
-		return
-	}
-	r.note(r.enc.EncodeBytesLen(len(body)))
-}
-
-func (r *recorder) id(id core.ID) {
-	if !id.IsZero() {
-		r.uint(uint64(id.Kind()))
-		r.string(id.Raw())
-	}
-}
-
-func (r *recorder) time(t time.Time) {
-	if !t.IsZero() {
-		r.int(t.UnixMilli())
-	}
-}
-
-// The strings and bytes that a reader returns share the record's memory.
-type reader struct {
-	src    strings.Reader
-	dec    *msgpack.Decoder
-	record string
-	err    error
-}
-
-var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder(nil)} }}
-
 var errRecord = errors.New("the record is not a valid message")
 
 // The message shares the record's memory. bodiless is true if the body is stored elsewhere.
 func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
-	r := readers.Get().(*reader)
-	r.src.Reset(record)
-	r.dec.ResetReader(&r.src)
-	r.record, r.err = record, nil
-	m, enqueued, bodiless = r.message()
-	err = r.err
-	r.src.Reset("")
-	r.record = ""
-	readers.Put(r)
+	c := coders.Get().(*coder)
+	c.src.Reset(record)
+	c.dec.ResetReader(&c.src)
+	c.record, c.decodes, c.err = record, true, nil
+	m = new(core.Message)
+	if c.message(m, &enqueued, &bodiless); c.err == nil && c.src.Len() > 0 {
+		c.err = errRecord
+	}
+	err = c.err
+	c.src.Reset("")
+	c.record = ""
+	coders.Put(c)
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("cannot decode a record: %w", err)
 	}
 	return m, enqueued, bodiless, nil
 }
 
-func (r *reader) message() (m *core.Message, enqueued int64, bodiless bool) {
-	if v := r.uint(); r.err == nil && v != recordVersion {
-		r.err = fmt.Errorf("the record has version %d, which this gateway does not know: start the newer version that wrote the record", v)
+// message encodes the length of the body's bytes, but not these bytes.
+func (c *coder) message(m *core.Message, enqueued *int64, bodiless *bool) {
+	version := recordVersion
+	if unsigned(c, &version); c.err == nil && version != recordVersion {
+		c.err = fmt.Errorf("the record has version %d, which this gateway does not know: start the newer version that wrote the record", version)
 	}
-	enqueued = r.int()
-	fields := r.uint()
-	if r.err == nil && fields >= fieldsEnd {
-		r.err = errRecord
+	c.int(enqueued)
+	unsigned(c, &c.fields)
+	if c.each(m, bodiless); c.err == nil && c.fields >= c.next {
+		c.err = errRecord
 	}
-	if r.err != nil {
-		return nil, 0, false
+	unsigned(c, &m.Body.Kind)
+	switch {
+	case *bodiless || c.err != nil:
+	case c.decodes:
+		c.bytes(&m.Body.Bytes)
+	case m.Body.Bytes == nil:
+		c.err = c.enc.EncodeNil()
+	default:
+		c.err = c.enc.EncodeBytesLen(len(m.Body.Bytes))
 	}
-	m = new(core.Message)
-	for bit := uint64(1); bit <= fields; bit <<= 1 {
-		if fields&bit != 0 {
-			r.field(m, bit)
+}
+
+// has reports whether the record has the next field; its bit is the next one of the bit set.
+func (c *coder) has(present bool) bool {
+	bit := c.next
+	c.next <<= 1
+	if c.collects && present {
+		c.fields |= bit
+	}
+	return !c.collects && c.fields&bit != 0
+}
+
+// flag is a field without a value, which decoding sets to v.
+func flag[T comparable](c *coder, field *T, v T) {
+	if c.has(*field == v) && c.decodes {
+		*field = v
+	}
+}
+
+// each encodes or decodes the fields in the order of their bits. Add new fields at the end.
+func (c *coder) each(m *core.Message, bodiless *bool) {
+	c.next = 1
+	for _, id := range [...]*core.ID{&m.MessageID, &m.CorrelationID} {
+		if c.has(!id.IsZero()) {
+			c.id(id)
 		}
 	}
-	m.Body.Kind = core.BodyKind(r.uint())
-	if bodiless = fields&fieldNoBody != 0; !bodiless {
-		m.Body.Bytes = r.bytes()
+	if c.has(m.UserID != nil) {
+		c.bytes(&m.UserID)
 	}
-	if r.err == nil && r.src.Len() > 0 {
-		r.err = errRecord
+	for _, s := range [...]*string{
+		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
+		&m.SessionID, &m.ReplyToSessionID, &m.PartitionKey, &m.ViaPartitionKey,
+	} {
+		if c.has(*s != "") {
+			c.string(s)
+		}
 	}
-	return m, enqueued, bodiless
+	if c.has(m.GroupSequence.Set) {
+		option(c, &m.GroupSequence)
+	}
+	c.optionalTime(&m.CreationTime)
+	c.optionalTime(&m.AbsoluteExpiryTime)
+	if c.has(m.TimeToLive != 0) {
+		c.int((*int64)(&m.TimeToLive))
+	}
+	c.optionalTime(&m.ScheduledEnqueueTime)
+	flag(c, &m.Durable, value.Some(true))
+	if c.has(m.Priority.Set) {
+		option(c, &m.Priority)
+	}
+	c.properties(&m.Annotations)
+	c.properties(&m.Properties)
+	if c.has(m.Footer != nil) {
+		c.bytes(&m.Footer)
+	}
+	if c.has(m.Transit != nil) {
+		c.transit(m)
+	}
+	flag(c, bodiless, true) // the body is stored elsewhere
+	c.properties(&m.DeliveryAnnotations)
+	if c.has(m.EmptyText != 0) {
+		unsigned(c, &m.EmptyText)
+	}
+	flag(c, &m.FirstAcquirer, value.Some(true))
+	flag(c, &m.FirstAcquirer, value.Some(false))
+	flag(c, &m.Durable, value.Some(false))
+	flag(c, &m.WasScheduled, true)
 }
 
-func (r *reader) field(m *core.Message, bit uint64) {
-	switch bit {
-	case fieldMessageID:
-		m.MessageID = r.id()
-	case fieldCorrelationID:
-		m.CorrelationID = r.id()
-	case fieldUserID:
-		m.UserID = r.bytes()
-	case fieldTo:
-		m.To = r.string()
-	case fieldSubject:
-		m.Subject = r.string()
-	case fieldReplyTo:
-		m.ReplyTo = r.string()
-	case fieldContentType:
-		m.ContentType = r.string()
-	case fieldContentEncoding:
-		m.ContentEncoding = r.string()
-	case fieldSessionID:
-		m.SessionID = r.string()
-	case fieldReplyToSessionID:
-		m.ReplyToSessionID = r.string()
-	case fieldPartitionKey:
-		m.PartitionKey = r.string()
-	case fieldViaPartitionKey:
-		m.ViaPartitionKey = r.string()
-	case fieldGroupSequence:
-		m.GroupSequence = value.Some(uint32(r.uint()))
-	case fieldCreationTime:
-		m.CreationTime = r.time()
-	case fieldAbsoluteExpiryTime:
-		m.AbsoluteExpiryTime = r.time()
-	case fieldTimeToLive:
-		m.TimeToLive = time.Duration(r.int())
-	case fieldScheduledTime:
-		m.ScheduledEnqueueTime = r.time()
-	case fieldDurable:
-		m.Durable = value.Some(true)
-	case fieldPriority:
-		m.Priority = value.Some(uint8(r.uint()))
-	case fieldAnnotations:
-		m.Annotations = core.RawProperties(r.bytes())
-	case fieldProperties:
-		m.Properties = core.RawProperties(r.bytes())
-	case fieldFooter:
-		m.Footer = r.bytes()
-	case fieldDeliveryAnnotations:
-		m.DeliveryAnnotations = core.RawProperties(r.bytes())
-	case fieldEmptyText:
-		m.EmptyText = core.TextFields(r.uint())
-	case fieldFirstAcquirer:
-		m.FirstAcquirer = value.Some(true)
-	case fieldNotFirstAcquirer:
-		m.FirstAcquirer = value.Some(false)
-	case fieldNotDurable:
-		m.Durable = value.Some(false)
-	case fieldWasScheduled:
-		m.WasScheduled = true
-	case fieldTransit:
-		m.Transit = &core.Transit{
-			EnqueuedSequenceNumber: r.int(), DeadLetterSource: r.string(), Hops: uint8(r.uint()), Destination: r.string(),
+func (c *coder) transit(m *core.Message) {
+	if c.decodes {
+		m.Transit = new(core.Transit)
+	}
+	c.int(&m.Transit.EnqueuedSequenceNumber)
+	c.string(&m.Transit.DeadLetterSource)
+	unsigned(c, &m.Transit.Hops)
+	c.string(&m.Transit.Destination)
+}
+
+func unsigned[T ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *coder, v *T) {
+	switch n := uint64(0); {
+	case c.err != nil:
+	case c.decodes:
+		n, c.err = c.dec.DecodeUint64()
+		*v = T(n)
+	default:
+		c.err = c.enc.EncodeUint(uint64(*v))
+	}
+}
+
+func option[T ~uint8 | ~uint32](c *coder, o *value.Opt[T]) {
+	if unsigned(c, &o.V); c.decodes {
+		o.Set = true
+	}
+}
+
+func (c *coder) int(v *int64) {
+	switch {
+	case c.err != nil:
+	case c.decodes:
+		*v, c.err = c.dec.DecodeInt64()
+	default:
+		c.err = c.enc.EncodeInt(*v)
+	}
+}
+
+// optionalTime codes the time in ms.
+func (c *coder) optionalTime(v *time.Time) {
+	if c.has(!v.IsZero()) {
+		millis := v.UnixMilli()
+		if c.int(&millis); c.decodes {
+			*v = time.UnixMilli(millis).UTC()
 		}
 	}
 }
 
-func (r *reader) uint() uint64 {
-	if r.err != nil {
-		return 0
+func (c *coder) id(v *core.ID) {
+	kind, raw := v.Kind(), v.Raw()
+	unsigned(c, &kind)
+	if c.string(&raw); c.decodes {
+		*v = core.RawID(kind, raw)
 	}
-	var n uint64
-	n, r.err = r.dec.DecodeUint64()
-	return n
 }
 
-func (r *reader) int() int64 {
-	if r.err != nil {
-		return 0
-	}
-	var n int64
-	n, r.err = r.dec.DecodeInt64()
-	return n
-}
-
-func (r *reader) time() time.Time { return time.UnixMilli(r.int()).UTC() }
-
-func (r *reader) id() core.ID {
-	kind := core.IDKind(r.uint())
-	return core.RawID(kind, r.string())
-}
-
-// span reads a string or bytes. ok is false for nil, and after an error.
-func (r *reader) span() (s string, ok bool) {
-	if r.err != nil {
-		return "", false
-	}
-	n, err := r.dec.DecodeBytesLen()
+// span decodes a string or bytes. ok is false for nil, and after an error.
+func (c *coder) span() (s string, ok bool) {
+	n, err := c.dec.DecodeBytesLen()
 	switch {
 	case err != nil:
-		r.err = err
+		c.err = err
 		return "", false
 	case n < 0:
 		return "", false
-	case n > r.src.Len():
-		r.err = io.ErrUnexpectedEOF
+	case n > c.src.Len():
+		c.err = io.ErrUnexpectedEOF
 		return "", false
 	}
-	start := len(r.record) - r.src.Len()
-	if _, err := r.src.Seek(int64(n), io.SeekCurrent); err != nil {
-		r.err = err
+	start := len(c.record) - c.src.Len()
+	if _, err := c.src.Seek(int64(n), io.SeekCurrent); err != nil {
+		c.err = err
 		return "", false
 	}
-	return r.record[start : start+n], true
+	return c.record[start : start+n], true
 }
 
-func (r *reader) string() string {
-	s, _ := r.span()
-	return s
-}
-
-func (r *reader) bytes() []byte {
-	s, ok := r.span()
+func (c *coder) string(v *string) {
 	switch {
-	case !ok:
-		return nil
-	case s == "":
-		return []byte{}
+	case c.err != nil:
+	case c.decodes:
+		*v, _ = c.span()
+	default:
+		c.err = c.enc.EncodeString(*v)
 	}
-	return View(s)
+}
+
+func (c *coder) bytes(v *[]byte) {
+	switch {
+	case c.err != nil:
+	case !c.decodes:
+		c.err = c.enc.EncodeBytes(*v)
+	default:
+		if s, ok := c.span(); ok && s == "" {
+			*v = []byte{}
+		} else if ok {
+			*v = View(s)
+		}
+	}
+}
+
+func (c *coder) properties(v *core.Properties) {
+	if c.has(!v.IsEmpty()) {
+		b := v.Encoded()
+		if c.bytes(&b); c.decodes {
+			*v = core.RawProperties(b)
+		}
+	}
 }
 
 // The bytes must not be changed.
