@@ -17,6 +17,10 @@ type coder struct {
 	decodes bool
 	rest    []byte
 	err     error
+
+	collects bool   // has sets the bits of fields, and nothing is encoded yet
+	fields   uint64 // the set of the fields of a head
+	next     uint64 // the bit of the next call of has
 }
 
 var (
@@ -124,10 +128,12 @@ func (c *coder) id(v *core.ID) {
 	}
 }
 
-func (c *coder) time(v *time.Time) {
-	millis := v.UnixMilli()
-	if signed(c, &millis); c.decodes {
-		*v = time.UnixMilli(millis).UTC()
+func (c *coder) optionalTime(v *time.Time) {
+	if c.has(!v.IsZero()) {
+		millis := v.UnixMilli()
+		if signed(c, &millis); c.decodes {
+			*v = time.UnixMilli(millis).UTC()
+		}
 	}
 }
 

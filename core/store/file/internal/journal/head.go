@@ -16,45 +16,6 @@ import (
 // milliseconds.
 const headVersion = 1
 
-// Fields in the order of their bits. Add new ones at the end.
-const (
-	fieldMessageID = 1 << iota
-	fieldCorrelationID
-	fieldUserID
-	fieldTo
-	fieldSubject
-	fieldReplyTo
-	fieldContentType
-	fieldContentEncoding
-	fieldSessionID
-	fieldReplyToSessionID
-	fieldPartitionKey
-	fieldViaPartitionKey
-	fieldGroupSequence
-	fieldCreationTime
-	fieldAbsoluteExpiryTime
-	fieldTimeToLive // in nanoseconds
-	fieldScheduledTime
-	fieldDurable
-	fieldFirstAcquirer
-	fieldPriority
-	fieldEmptyText
-	fieldAnnotations
-	fieldDeliveryAnnotations
-	fieldProperties
-	fieldFooter
-	fieldTransit      // without Transit.Key
-	fieldWasScheduled // has no value
-	fieldsEnd
-)
-
-func texts(m *core.Message) [9]*string {
-	return [...]*string{
-		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
-		&m.SessionID, &m.ReplyToSessionID, &m.PartitionKey, &m.ViaPartitionKey,
-	}
-}
-
 // appendHead appends the head of m. If behind is 0, the body is in m's own record. Otherwise it is
 // in the record that begins behind bytes earlier and has that length.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
@@ -82,68 +43,70 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 	if unsigned(c, behind); *behind > 0 {
 		unsigned(c, length)
 	}
-	fields := fieldsOf(m)
-	if unsigned(c, &fields); fields >= fieldsEnd && c.err == nil {
-		c.err = errors.New("a message has fields that this version does not know: start the newer version that wrote it")
+	if !c.decodes {
+		c.fields, c.collects = 0, true
+		c.each(m)
+		c.collects = false
 	}
-	if c.err != nil {
+	if unsigned(c, &c.fields); c.err != nil {
 		return
 	}
-	has := func(bit uint64) bool { return fields&bit != 0 }
-	if has(fieldMessageID) {
-		c.id(&m.MessageID)
+	if c.each(m); c.fields >= c.next {
+		c.err = errors.New("a message has fields that this version does not know: start the newer version that wrote it")
 	}
-	if has(fieldCorrelationID) {
-		c.id(&m.CorrelationID)
+}
+
+// has reports whether the head has the next field, whose bit is the next one of the set.
+func (c *coder) has(present bool) bool {
+	bit := c.next
+	c.next <<= 1
+	if c.collects && present {
+		c.fields |= bit
 	}
-	if has(fieldUserID) {
+	return !c.collects && c.fields&bit != 0
+}
+
+// each encodes or decodes the fields in the order of their bits. Add new fields at the end.
+func (c *coder) each(m *core.Message) {
+	c.next = 1
+	for _, id := range [...]*core.ID{&m.MessageID, &m.CorrelationID} {
+		if c.has(!id.IsZero()) {
+			c.id(id)
+		}
+	}
+	if c.has(m.UserID != nil) {
 		c.bytes(&m.UserID)
 	}
-	for i, s := range texts(m) {
-		if has(fieldTo << i) {
+	for _, s := range [...]*string{
+		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
+		&m.SessionID, &m.ReplyToSessionID, &m.PartitionKey, &m.ViaPartitionKey,
+	} {
+		if c.has(*s != "") {
 			c.string(s)
 		}
 	}
-	if has(fieldGroupSequence) {
-		option(c, &m.GroupSequence, unsigned[uint32])
+	option(c, &m.GroupSequence, unsigned)
+	c.optionalTime(&m.CreationTime)
+	c.optionalTime(&m.AbsoluteExpiryTime)
+	if c.has(m.TimeToLive != 0) {
+		signed(c, &m.TimeToLive) // in nanoseconds
 	}
-	if has(fieldCreationTime) {
-		c.time(&m.CreationTime)
-	}
-	if has(fieldAbsoluteExpiryTime) {
-		c.time(&m.AbsoluteExpiryTime)
-	}
-	if has(fieldTimeToLive) {
-		signed(c, &m.TimeToLive)
-	}
-	if has(fieldScheduledTime) {
-		c.time(&m.ScheduledEnqueueTime)
-	}
-	if has(fieldDurable) {
-		option(c, &m.Durable, (*coder).bool)
-	}
-	if has(fieldFirstAcquirer) {
-		option(c, &m.FirstAcquirer, (*coder).bool)
-	}
-	if has(fieldPriority) {
-		option(c, &m.Priority, (*coder).byte)
-	}
-	if has(fieldEmptyText) {
+	c.optionalTime(&m.ScheduledEnqueueTime)
+	option(c, &m.Durable, (*coder).bool)
+	option(c, &m.FirstAcquirer, (*coder).bool)
+	option(c, &m.Priority, (*coder).byte)
+	if c.has(m.EmptyText != 0) {
 		unsigned(c, &m.EmptyText)
 	}
-	if has(fieldAnnotations) {
-		c.properties(&m.Annotations)
+	for _, p := range [...]*core.Properties{&m.Annotations, &m.DeliveryAnnotations, &m.Properties} {
+		if c.has(!p.IsEmpty()) {
+			c.properties(p)
+		}
 	}
-	if has(fieldDeliveryAnnotations) {
-		c.properties(&m.DeliveryAnnotations)
-	}
-	if has(fieldProperties) {
-		c.properties(&m.Properties)
-	}
-	if has(fieldFooter) {
+	if c.has(m.Footer != nil) {
 		c.bytes(&m.Footer)
 	}
-	if has(fieldTransit) {
+	if c.has(m.Transit != nil) { // without Transit.Key
 		if c.decodes {
 			m.Transit = new(core.Transit)
 		}
@@ -152,45 +115,17 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 		c.byte(&m.Transit.Hops)
 		c.string(&m.Transit.Destination)
 	}
-	if c.decodes {
-		m.WasScheduled = has(fieldWasScheduled)
+	if c.has(m.WasScheduled) && c.decodes {
+		m.WasScheduled = true
 	}
 }
 
 func option[T any](c *coder, o *value.Opt[T], code func(*coder, *T)) {
-	if code(c, &o.V); c.decodes {
-		o.Set = true
-	}
-}
-
-func fieldsOf(m *core.Message) (fields uint64) {
-	has := func(bit uint64, present bool) {
-		if present {
-			fields |= bit
+	if c.has(o.Set) {
+		if code(c, &o.V); c.decodes {
+			o.Set = true
 		}
 	}
-	has(fieldMessageID, !m.MessageID.IsZero())
-	has(fieldCorrelationID, !m.CorrelationID.IsZero())
-	has(fieldUserID, m.UserID != nil)
-	for i, s := range texts(m) {
-		has(fieldTo<<i, *s != "")
-	}
-	has(fieldGroupSequence, m.GroupSequence.Set)
-	has(fieldCreationTime, !m.CreationTime.IsZero())
-	has(fieldAbsoluteExpiryTime, !m.AbsoluteExpiryTime.IsZero())
-	has(fieldTimeToLive, m.TimeToLive != 0)
-	has(fieldScheduledTime, !m.ScheduledEnqueueTime.IsZero())
-	has(fieldDurable, m.Durable.Set)
-	has(fieldFirstAcquirer, m.FirstAcquirer.Set)
-	has(fieldPriority, m.Priority.Set)
-	has(fieldEmptyText, m.EmptyText != 0)
-	has(fieldAnnotations, !m.Annotations.IsEmpty())
-	has(fieldDeliveryAnnotations, !m.DeliveryAnnotations.IsEmpty())
-	has(fieldProperties, !m.Properties.IsEmpty())
-	has(fieldFooter, m.Footer != nil)
-	has(fieldTransit, m.Transit != nil)
-	has(fieldWasScheduled, m.WasScheduled)
-	return fields
 }
 
 func refusal(err error) error {
