@@ -198,9 +198,7 @@ func (s *Store) importBatch(ctx context.Context, r core.Ref, batch []core.Stored
 	}
 	p := s.lockPartition(r)
 	if p == nil {
-		if x != nil {
-			x.release()
-		}
+		x.release()
 		return core.NotFound
 	}
 	now := s.millis()
@@ -224,17 +222,15 @@ func (t *txn) importThing(x *core.Stored) error {
 	switch x.Kind {
 	case core.StoredLast:
 		q.last = max(q.last, x.Last)
-		if e := t.effects; e != nil {
-			e.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
-		}
+		t.effects.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
 	case core.StoredState:
 		q.keep(q.session(core.KeyOfSession(x.Session)), slices.Clone(x.SessionState), millisOf(x.Time), x.Session)
 	case core.StoredMessage:
 		return t.importMessage(q, x)
 	case core.StoredSeen:
-		home.see(x.Key, millisOf(x.Time))
+		home.remember(&home.seen, x.Key, millisOf(x.Time))
 	case core.StoredMove:
-		home.move(x.Key, millisOf(x.Time))
+		home.remember(&home.moves, x.Key, millisOf(x.Time))
 	}
 	return nil
 }

@@ -33,10 +33,8 @@ func (t *txn) remember(home *entityState, e core.Event) {
 		e.Time = instant(now)
 	}
 	home.addEvent(e, now)
-	if x := t.effects; x != nil {
-		last := len(h.events) - 1
-		x.do(Effect{Kind: EffectEvent, Of: home.ref, Number: h.trimmed + int64(last), At: now, Object: &h.events[last]})
-	}
+	last := len(h.events) - 1
+	t.effects.do(Effect{Kind: EffectEvent, Of: home.ref, Number: h.trimmed + int64(last), At: now, Object: &h.events[last]})
 	t.trimHistory(home, now)
 }
 
@@ -54,9 +52,7 @@ func (t *txn) trimHistory(home *entityState, now int64) {
 		return
 	}
 	home.dropEvents(gone)
-	if x := t.effects; x != nil {
-		x.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
-	}
+	t.effects.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
 }
 
 func (b *entityState) addEvent(e core.Event, written int64) {

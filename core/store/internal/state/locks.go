@@ -250,8 +250,8 @@ func (t *txn) endLinks(q *queue) {
 		} else {
 			q.move(e, again) // the next sweep finds messages that have expired
 		}
-		if x := t.effects; x != nil && x.IsLarge() {
-			x.append()
+		if t.effects.isLarge() {
+			t.effects.append()
 		}
 	}
 	var held []*session

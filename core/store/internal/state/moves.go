@@ -49,32 +49,13 @@ func (t *txn) isRepeated(m *core.Message) bool {
 	if t.isKnown(m) {
 		return true
 	}
-	t.forgetMoves()
-	t.home.move(key, t.now)
+	t.home.forgetSome(&t.home.moves, t.now-core.KeyLife.Milliseconds())
+	t.home.remember(&t.home.moves, key, t.now)
 	return false
-}
-
-func (b *entityState) move(key string, at int64) {
-	if x := b.partition.effects; x != nil {
-		x.do(Effect{Kind: EffectMoved, Of: b.ref, Text: key, At: at})
-	}
-	b.remember(&b.moves, key, at)
 }
 
 func (t *txn) isKnown(m *core.Message) bool {
 	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
-}
-
-func (t *txn) forgetMoves() {
-	until := t.now - core.KeyLife.Milliseconds()
-	if !t.home.moves.isDue(until) {
-		return
-	}
-	until = t.home.moves.some(until)
-	if x := t.effects; x != nil {
-		x.do(Effect{Kind: EffectMovedUntil, Of: t.home.ref, At: until})
-	}
-	t.home.forget(&t.home.moves, until)
 }
 
 func (p *handle) Forget(ctx context.Context, keys []string) error {
@@ -95,10 +76,8 @@ func (b *entityState) forgetMove(key string) {
 	if weight == 0 {
 		return
 	}
-	b.partition.remembered.ids.Add(-weight)
-	if x := b.partition.effects; x != nil {
-		x.do(Effect{Kind: EffectForget, Of: b.ref, Text: key})
-	}
+	b.weigh(&b.moves, -weight)
+	b.partition.effects.do(Effect{Kind: EffectForget, Of: b.ref, Text: key})
 }
 
 const (

@@ -159,9 +159,7 @@ func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {
-		if x != nil {
-			x.release()
-		}
+		x.release()
 		return txn{}, false, false
 	}
 	now := p.millis()
@@ -172,7 +170,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
 	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
-		home.forgetIDs(t.now - window)
+		home.forgetSome(&home.seen, t.now-window)
 	}
 	return t, done, true
 }
@@ -188,10 +186,8 @@ func (s *Store) beginAt(p *partition, x *effects, now int64) {
 }
 
 func (t *txn) pause() {
-	if x := t.effects; x != nil {
-		x.append()
-		t.partition.effects = nil
-	}
+	t.effects.append()
+	t.effects = nil
 	t.unlockAndRing()
 }
 
@@ -207,14 +203,6 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 		return nil
 	}
 	return p
-}
-
-func (t *txn) endEffects() {
-	if x := t.effects; x != nil {
-		t.end = x.append()
-		t.partition.effects = nil
-		x.release()
-	}
 }
 
 // wake is a request to call the functions that Watch has registered for a queue.
@@ -238,7 +226,9 @@ func (t *txn) wakeHolder(q *queue, x *session) {
 }
 
 func (t *txn) leave() {
-	t.endEffects()
+	t.end = t.effects.append()
+	t.effects.release()
+	t.effects = nil
 	t.unlockAndRing()
 }
 

@@ -88,9 +88,7 @@ func (q *queue) effects() *effects { return q.home.partition.effects }
 func (q *queue) append(e *entry) {
 	e.n = q.last + 1
 	q.insert(e)
-	if x := q.effects(); x != nil {
-		x.put(q, e)
-	}
+	q.effects().put(q, e)
 }
 
 func (q *queue) insert(e *entry) {
@@ -101,9 +99,7 @@ func (q *queue) insert(e *entry) {
 }
 
 func (q *queue) remove(e *entry) {
-	if x := q.effects(); x != nil {
-		x.do(Effect{Kind: EffectRemove, Of: q.ref, Number: e.n})
-	}
+	q.effects().do(Effect{Kind: EffectRemove, Of: q.ref, Number: e.n})
 	q.quit(e)
 	q.grow(-weightOf(e))
 	q.log.remove(e.n)
@@ -148,9 +144,7 @@ func (q *queue) release(e *entry) {
 
 func (q *queue) skip() int64 {
 	q.last++
-	if x := q.effects(); x != nil {
-		x.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
-	}
+	q.effects().do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
 	return q.last
 }
 
@@ -169,9 +163,7 @@ func (q *queue) delay(e *entry, nonce uint64, until int64) {
 
 func (q *queue) rejoin(e *entry) {
 	q.join(e)
-	if x := q.effects(); x != nil {
-		x.state(q, e)
-	}
+	q.effects().state(q, e)
 }
 
 func (q *queue) countDelivery(e *entry) {

@@ -63,6 +63,9 @@ func (r *Replay) Do(x *Effect) {
 		return
 	}
 	h := r.home
+	if (x.Kind >= EffectSeen && x.Kind <= EffectForget || x.Kind == EffectClear) && r.isOld(0) {
+		return
+	}
 	switch x.Kind {
 	case EffectPut:
 		r.put(q, x.Object.(*Put))
@@ -92,36 +95,31 @@ func (r *Replay) Do(x *Effect) {
 			h.dropEvents(int(gone))
 		}
 		h.history.trimmed = max(h.history.trimmed, x.Number)
-	default:
-		if !r.isOld(0) {
-			r.remember(h, x)
-		}
-	}
-}
-
-func (r *Replay) remember(h *entityState, x *Effect) {
-	switch x.Kind {
 	case EffectSeen:
-		h.see(x.Text, x.At)
+		h.remember(&h.seen, x.Text, x.At)
 	case EffectSeenUntil:
-		h.forgetSeen(x.At)
+		h.forget(&h.seen, x.At)
 	case EffectMoved:
-		h.move(x.Text, x.At)
+		h.remember(&h.moves, x.Text, x.At)
 	case EffectMovedUntil:
 		h.forget(&h.moves, x.At)
 	case EffectForget:
 		h.forgetMove(x.Text)
 		h.moves.tidy()
 	case EffectClear:
-		t := txn{partition: r.p, handle: &handle{Store: r.store}}
-		t.clearAll()
-		for _, w := range t.wakes { // no receiver waits during a replay
-			w.queue.woken = false
-		}
-		clear(t.wakes)
-		t.wakes = t.wakes[:0]
-		r.p = nil // the cached queue is no longer the entity's
+		r.clear()
 	}
+}
+
+func (r *Replay) clear() {
+	t := txn{partition: r.p, handle: &handle{Store: r.store}}
+	t.clearAll()
+	for _, w := range t.wakes { // no receiver waits during a replay
+		w.queue.woken = false
+	}
+	clear(t.wakes)
+	t.wakes = t.wakes[:0]
+	r.p = nil // the cached queue is no longer the entity's
 }
 
 // in returns the queue that at identifies, or nil if its entity was deleted later.

@@ -38,7 +38,7 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 		return false
 	}
 	if !t.home.seen.knows(key, since) {
-		t.home.see(key, t.now)
+		t.home.remember(&t.home.seen, key, t.now)
 		return false
 	}
 	if !spared {
@@ -59,44 +59,44 @@ func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	return key, t.now - window
 }
 
-func (b *entityState) see(key string, at int64) {
-	if x := b.partition.effects; x != nil {
-		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
+// remember adds a key to b.seen or b.moves.
+func (b *entityState) remember(s *seenIDs, key string, at int64) {
+	kind := EffectSeen
+	if s == &b.moves {
+		kind = EffectMoved
 	}
-	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
+	b.partition.effects.do(Effect{Kind: kind, Of: b.ref, Text: key, At: at})
+	b.weigh(s, s.remember(key, at))
 }
 
-func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) {
-	weight = s.remember(key, at)
-	b.partition.remembered.ids.Add(weight)
-	return weight
+// forgetSome is forget, but drops at most as many keys as one call may drop.
+func (b *entityState) forgetSome(s *seenIDs, until int64) {
+	if len(s.order) > forgetMost {
+		until = min(until, s.order[forgetMost].at)
+	}
+	b.forget(s, until)
 }
 
-// forgetIDs drops the ids last seen at until or before, but at most as many as one call may drop.
-func (b *entityState) forgetIDs(until int64) {
-	if !b.seen.isDue(until) {
+// forget drops the keys of b.seen or b.moves that were last seen at until or before.
+func (b *entityState) forget(s *seenIDs, until int64) {
+	if len(s.order) == 0 || s.order[0].at > until {
 		return
 	}
-	until = b.seen.some(until)
-	if x := b.partition.effects; x != nil {
-		x.do(Effect{Kind: EffectSeenUntil, Of: b.ref, At: until})
+	kind := EffectSeenUntil
+	if s == &b.moves {
+		kind = EffectMovedUntil
 	}
-	b.forgetSeen(until)
+	b.partition.effects.do(Effect{Kind: kind, Of: b.ref, At: until})
+	b.weigh(s, -s.forget(until))
 }
 
-func (b *entityState) forgetSeen(until int64) {
-	if b.seen.isDue(until) {
-		b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
+// weigh counts bytes of s. Those of ids are bytes of the main queue too.
+func (b *entityState) weigh(s *seenIDs, weight int64) {
+	b.partition.remembered.ids.Add(weight)
+	if s == &b.seen {
+		b.queue(core.Main).grow(int(weight))
 	}
 }
-
-func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
-	weight = s.forget(until)
-	b.partition.remembered.ids.Add(-weight)
-	return weight
-}
-
-func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
 func (s *seenIDs) behind(at int64) []seenID {
 	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
@@ -106,14 +106,6 @@ func (s *seenIDs) behind(at int64) []seenID {
 		return 1
 	})
 	return s.order[i:]
-}
-
-// some returns until, or an earlier time if the keys up to until are too many for one call.
-func (s *seenIDs) some(until int64) int64 {
-	if len(s.order) > forgetMost {
-		until = min(until, s.order[forgetMost].at)
-	}
-	return until
 }
 
 func (s *seenIDs) forget(until int64) (weight int64) {

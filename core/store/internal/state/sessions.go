@@ -378,7 +378,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 		q.held.remove(s.heldPlace)
 	}
 	s.Nonce, s.Until = nonce, until
-	q.noteSession(s)
+	q.effects().session(q, s)
 	q.held.add(s, s.ends(), 0, &s.heldPlace)
 	for _, x := range s.locked.items {
 		e := x.of
@@ -393,7 +393,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 func (q *queue) letGo(s *session) {
 	q.held.remove(s.heldPlace)
 	s.Nonce, s.Until, s.Passed = 0, 0, 0
-	q.noteSession(s)
+	q.effects().session(q, s)
 	q.review(s)
 }
 
@@ -401,15 +401,9 @@ func (q *queue) letGo(s *session) {
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.State, s.Stated, s.Stater = state, now, id
-	q.noteSession(s)
+	q.effects().session(q, s)
 	q.grow(s.weight())
 	q.review(s)
-}
-
-func (q *queue) noteSession(s *session) {
-	if x := q.effects(); x != nil {
-		x.Do(x.sessionOf(q, s))
-	}
 }
 
 // review must be called after every change of s. It puts s at the end of the waiting sessions if s

@@ -121,6 +121,8 @@ func (c *Change) set(e *entry) {
 	}
 }
 
+// effects are those of one call. All methods except Call's do nothing if effects is nil, as without
+// a journal.
 type effects struct {
 	Call
 	puts []put
@@ -161,7 +163,12 @@ func (s *Store) newEffects() *effects {
 	return &effects{Call: s.journal.Begin(), spare: &s.spare}
 }
 
+func (x *effects) isLarge() bool { return x != nil && x.IsLarge() }
+
 func (x *effects) release() {
+	if x == nil {
+		return
+	}
 	again := x.Release() && cap(x.puts) <= keepPuts
 	clear(x.puts)
 	if x.puts, x.under = x.puts[:0], (under{}); again {
@@ -170,6 +177,9 @@ func (x *effects) release() {
 }
 
 func (x *effects) append() Position {
+	if x == nil {
+		return 0
+	}
 	end := x.Append()
 	for _, p := range x.puts {
 		p.e.ref = x.Ref(p.e.record - 1)
@@ -182,11 +192,16 @@ func (x *effects) append() Position {
 }
 
 func (x *effects) do(e Effect) {
-	x.effect = e
-	x.Do(&x.effect)
+	if x != nil {
+		x.effect = e
+		x.Do(&x.effect)
+	}
 }
 
 func (x *effects) put(q *queue, e *entry) {
+	if x == nil {
+		return
+	}
 	x.Do(x.putOf(q, e))
 	if e.record > 0 {
 		x.puts = append(x.puts, put{e, q})
@@ -196,8 +211,16 @@ func (x *effects) put(q *queue, e *entry) {
 }
 
 func (x *effects) state(q *queue, e *entry) {
-	x.message.Change.set(e)
-	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
+	if x != nil {
+		x.message.Change.set(e)
+		x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
+	}
+}
+
+func (x *effects) session(q *queue, s *session) {
+	if x != nil {
+		x.Do(x.sessionOf(q, s))
+	}
 }
 
 // ledger is a journal that may be nil: then its methods do nothing.

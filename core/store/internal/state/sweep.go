@@ -114,7 +114,7 @@ func (t *txn) endLock(q *queue, e *entry) {
 
 // spend takes 1 from the budget, or returns false if that is 0 or the effects suffice for a frame.
 func (t *txn) spend(budget *int) bool {
-	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
+	if *budget == 0 || t.effects.isLarge() {
 		return false
 	}
 	*budget--
@@ -181,9 +181,8 @@ func (p *handle) Clear(ctx context.Context) error {
 		return nil
 	}
 	t := txn{partition: shard, handle: p}
-	if p.beginAt(shard, nil, p.millis()); shard.effects != nil {
-		shard.effects.do(Effect{Kind: EffectClear, Of: shard.own.ref})
-	}
+	p.beginAt(shard, nil, p.millis())
+	t.effects.do(Effect{Kind: EffectClear, Of: shard.own.ref})
 	t.clearAll()
 	t.leave()
 	return t.wait(ctx)
