@@ -11,18 +11,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue has the entities. Its mu is locked before a partition's mu, never after it. So a change
-// of subscriptions can update the topic's partitions in the same step.
+// catalogue has the namespaces and entities. Its mu is locked before a partition's mu, never after
+// it. So a change of subscriptions can update the topic's partitions in the same step.
 type catalogue struct {
-	mu         sync.RWMutex
-	spaces     map[string]*space
-	sealed     seenIDs
-	partitions map[string][]*partition // by the ID of the queue or topic
-	topics     map[string]*topic
-	rules      map[string]*ruleBook
-	ledger     ledger
-	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
-	remembered remembered                                    // needs no mutex
+	ledger
+	mu               sync.RWMutex
+	namespaces       map[string]core.Namespace // by folded name
+	spaces           map[string]*space
+	sealed           seenIDs
+	partitions       map[string][]*partition // by the ID of the queue or topic
+	topics           map[string]*topic
+	rules            map[string]*ruleBook
+	changes          hooks[struct{}, func(namespace, name string)] // of entities; has its own mutex
+	namespaceChanges hooks[struct{}, func(name string)]            // of namespaces; has its own mutex
+	remembered       remembered                                    // needs no mutex
 }
 
 type entityKey struct{ namespace, folded string }
@@ -31,13 +33,17 @@ func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.
 
 type space struct {
 	entities  map[string]core.Entity
-	queues    sortedNames
-	topics    sortedNames
-	schedules sortedNames
-	megabytes int64
+	names     [core.Schedule + 1]sortedNames // by kind
+	megabytes int64                          // of queues, topics and schedules
 }
 
-func (x *space) tops() int { return len(x.queues) + len(x.topics) }
+// subscriptions returns the names of the subscriptions of a topic.
+func (x *space) subscriptions(topic string) sortedNames {
+	names, prefix := x.names[core.Subscription], core.FoldName(core.SubscriptionPath(topic, ""))
+	first, _ := slices.BinarySearch(names, prefix)
+	end, _ := slices.BinarySearch(names, prefix+"\xff")
+	return names[first:end]
+}
 
 type sortedNames []string
 
@@ -56,20 +62,6 @@ func (n *sortedNames) remove(name string) {
 func (n sortedNames) page(skip, top int) []string {
 	n = n[min(max(skip, 0), len(n)):]
 	return n[:min(max(top, 0), len(n))]
-}
-
-// names returns nil for subscriptions: topic.subscriptions lists them.
-func (x *space) names(k core.Kind) *sortedNames {
-	switch k {
-	case core.Queue:
-		return &x.queues
-	case core.Topic:
-		return &x.topics
-	case core.Schedule:
-		return &x.schedules
-	default:
-		return nil
-	}
 }
 
 // c.mu is held.
@@ -96,16 +88,11 @@ func (c *catalogue) put(key entityKey, e core.Entity) {
 		x = &space{entities: make(map[string]core.Entity)}
 		c.spaces[key.namespace] = x
 	}
-	old, known := x.entities[key.folded]
+	old := x.entities[key.folded] // the zero Entity has 0 megabytes
 	x.entities[key.folded] = e
-	names := x.names(e.Kind)
-	switch {
-	case names == nil:
-	case known:
+	x.names[e.Kind].add(key.folded)
+	if e.Kind != core.Subscription {
 		x.megabytes += e.Megabytes() - old.Megabytes()
-	default:
-		names.add(key.folded)
-		x.megabytes += e.Megabytes()
 	}
 }
 
@@ -114,8 +101,8 @@ func (c *catalogue) drop(key entityKey) {
 	x := c.space(key.namespace)
 	if e, ok := x.entities[key.folded]; ok {
 		delete(x.entities, key.folded)
-		if names := x.names(e.Kind); names != nil {
-			names.remove(key.folded)
+		x.names[e.Kind].remove(key.folded)
+		if e.Kind != core.Subscription {
 			x.megabytes -= e.Megabytes()
 		}
 	}
@@ -141,7 +128,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	defer c.mu.Unlock()
 	key := keyOf(e.Namespace, e.Name)
 	if _, taken := c.find(key); taken {
-		return nil, c.ledger.end(), core.AlreadyExists
+		return nil, c.end(), core.AlreadyExists
 	}
 	if _, deleted := c.sealed.known[e.Namespace]; deleted {
 		return nil, 0, core.NotFound
@@ -153,7 +140,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 			return nil, 0, core.NotFound
 		}
 		version = t.version + 1
-	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
+	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && len(x.names[core.Queue])+len(x.names[core.Topic]) >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
 		return nil, 0, core.QuotaExceeded
 	}
 	effects := []Effect{{Kind: EffectEntity, Number: version, Object: new(described(e))}}
@@ -161,7 +148,7 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 		effects = append(effects, Effect{Kind: EffectRules, Text: e.ID, Object: &e.Rules})
 		c.setRules(e.ID, e.Rules)
 	}
-	end := c.ledger.note(effects...)
+	end := c.note(effects...)
 	return c.enter(described(e), version), end, nil
 }
 
@@ -172,7 +159,6 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	c.put(key, e)
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
-		t.subscriptions.add(key.folded)
 		t.version = version
 		c.subscribe(t, &e)
 		return []entityKey{key, t.key}
@@ -186,7 +172,7 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	}
 	partitions := make([]*partition, e.Partitions)
 	for i := range partitions {
-		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.ledger.journal, &c.remembered)
+		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.journal, &c.remembered)
 		partitions[i].version = version
 	}
 	c.partitions[e.ID] = partitions
@@ -209,11 +195,9 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var names sortedNames
-	if l.Kind != core.Subscription {
-		names = *c.space(namespace).names(l.Kind)
-	} else if e, ok := c.find(keyOf(namespace, l.Topic)); ok && c.topics[e.ID] != nil {
-		names = c.topics[e.ID].subscriptions
+	names := c.space(namespace).names[l.Kind]
+	if l.Kind == core.Subscription {
+		names = c.space(namespace).subscriptions(l.Topic)
 	}
 	return c.list(namespace, names.page(skip, top)), nil
 }
@@ -248,9 +232,9 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 	old, ok := c.find(key)
 	switch {
 	case !ok:
-		return nil, 0, c.ledger.end(), core.NotFound
+		return nil, 0, c.end(), core.NotFound
 	case old.ID != e.ID || old.Revision != e.Revision:
-		return nil, 0, c.ledger.end(), core.Conflict
+		return nil, 0, c.end(), core.Conflict
 	}
 	grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
 	if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
@@ -268,7 +252,7 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 		effects = append(effects, Effect{Kind: EffectRule, Text: e.ID, Object: change})
 		book.change(*change)
 	}
-	end = c.ledger.note(effects...)
+	end = c.note(effects...)
 	return c.enter(*e, version), version, end, nil
 }
 
@@ -285,10 +269,10 @@ func (c *catalogue) remove(key entityKey) ([]entityKey, Position, error) {
 	defer c.mu.Unlock()
 	e, ok := c.find(key)
 	if !ok {
-		return nil, c.ledger.end(), core.NotFound
+		return nil, c.end(), core.NotFound
 	}
 	version := c.versionWithout(&e)
-	end := c.ledger.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
+	end := c.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
 	return c.leave(key, version), end, nil
 }
 
@@ -309,7 +293,6 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	c.drop(key)
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
-		t.subscriptions.remove(key.folded)
 		delete(c.rules, e.ID)
 		t.version = version
 		c.unsubscribe(t, &e)
@@ -321,7 +304,7 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	delete(c.partitions, e.ID)
 	changed := []entityKey{key}
 	if t := c.topics[e.ID]; t != nil {
-		for _, folded := range t.subscriptions {
+		for _, folded := range slices.Clone(c.space(key.namespace).subscriptions(key.folded)) {
 			subscription := entityKey{key.namespace, folded}
 			if e, ok := c.find(subscription); ok {
 				delete(c.rules, e.ID)
@@ -336,7 +319,7 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 
 // TouchEntities does not change revisions, and ignores unknown names.
 func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
-	return c.ledger.wait(ctx, c.touch(namespace, accessed))
+	return c.wait(ctx, c.touch(namespace, accessed))
 }
 
 func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end Position) {
@@ -351,7 +334,7 @@ func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end 
 			if e.Kind == core.Subscription {
 				version = c.topics[e.TopicID].version
 			}
-			end = c.ledger.note(Effect{Kind: EffectEntity, Number: version, Object: &e})
+			end = c.note(Effect{Kind: EffectEntity, Number: version, Object: &e})
 			c.put(key, e)
 		}
 	}
@@ -366,7 +349,7 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 // durable: other calls may have made those that caused err.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
-	return cmp.Or(c.ledger.wait(ctx, end), err)
+	return cmp.Or(c.wait(ctx, end), err)
 }
 
 // tell calls the watchers without c.mu, so that they can call the catalogue.

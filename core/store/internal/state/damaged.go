@@ -91,8 +91,8 @@ func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.D
 
 func (s *Store) address(of core.Ref) string {
 	id := cmp.Or(of.Subscription, of.Entity)
-	s.catalogue.mu.RLock()
-	defer s.catalogue.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, x := range s.catalogue.spaces {
 		for _, e := range x.entities {
 			if e.ID == id {

@@ -13,8 +13,8 @@ import (
 var _ core.Backups = (*Store)(nil)
 
 func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
-	s.catalogue.mu.RLock()
-	defer s.catalogue.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 

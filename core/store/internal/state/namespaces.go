@@ -5,115 +5,97 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// registry implements core.Namespaces except DeleteNamespace.
-type registry struct {
-	mu      sync.RWMutex
-	byName  map[string]core.Namespace
-	ledger  ledger
-	changes hooks[struct{}, func(name string)]
+func (c *catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n.Revision = 0
+	return c.changeNamespace(ctx, "create", n, func(_ core.Namespace, taken bool) error {
+		if taken {
+			return core.AlreadyExists
+		}
+		return nil
+	})
 }
 
-func (r *registry) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+func (c *catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	return c.changeNamespace(ctx, "update", n, func(old core.Namespace, known bool) error {
+		switch {
+		case !known:
+			return core.NotFound
+		case old.ID != n.ID || old.Revision != n.Revision:
+			return core.Conflict
+		}
+		return nil
+	})
+}
+
+// changeNamespace stores n with the next revision, unless refuse returns an error. refuse gets the
+// stored namespace of that name.
+func (c *catalogue) changeNamespace(ctx context.Context, verb string, n core.Namespace, refuse func(core.Namespace, bool) error) (core.Namespace, error) {
 	n = cloneNamespace(n)
-	n.Revision = 1
-	end, ok := r.enter(n)
-	if !ok {
-		return core.Namespace{}, fmt.Errorf("cannot create namespace %s: %w", n.Name, core.AlreadyExists)
+	n.Revision++
+	c.mu.Lock()
+	old, known := c.namespaces[core.FoldName(n.Name)]
+	err := refuse(old, known)
+	var end Position
+	if err == nil {
+		end = c.note(Effect{Kind: EffectNamespace, Object: &n})
+		c.putNamespace(n)
 	}
-	r.tell(n.Name)
-	if err := r.ledger.wait(ctx, end); err != nil {
-		return core.Namespace{}, fmt.Errorf("cannot create namespace %s: %w", n.Name, err)
+	c.mu.Unlock()
+	if err == nil {
+		c.tellNamespace(n.Name)
+		err = c.wait(ctx, end)
+	}
+	if err != nil {
+		return core.Namespace{}, fmt.Errorf("cannot %s namespace %s: %w", verb, n.Name, err)
 	}
 	return cloneNamespace(n), nil
 }
 
-func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	folded := core.FoldName(n.Name)
-	if _, taken := r.byName[folded]; taken {
-		return 0, false
+// c.mu is held.
+func (c *catalogue) putNamespace(n core.Namespace) {
+	if c.namespaces == nil {
+		c.namespaces = make(map[string]core.Namespace)
 	}
-	end = r.ledger.note(Effect{Kind: EffectNamespace, Object: &n})
-	r.put(n)
-	return end, true
+	c.namespaces[core.FoldName(n.Name)] = n
 }
 
-// r.mu is held.
-func (r *registry) put(n core.Namespace) {
-	if r.byName == nil {
-		r.byName = make(map[string]core.Namespace)
-	}
-	r.byName[core.FoldName(n.Name)] = n
-}
-
-func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	n, ok := r.byName[core.FoldName(name)]
+func (c *catalogue) Namespace(_ context.Context, name string) (core.Namespace, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	n, ok := c.namespaces[core.FoldName(name)]
 	if !ok {
 		return core.Namespace{}, fmt.Errorf("namespace %s: %w", name, core.NotFound)
 	}
 	return cloneNamespace(n), nil
 }
 
-func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.Namespace, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	names := slices.Sorted(maps.Keys(r.byName))
+func (c *catalogue) Namespaces(_ context.Context, after string, top int) ([]core.Namespace, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	names := slices.Sorted(maps.Keys(c.namespaces))
 	first, found := slices.BinarySearch(names, core.FoldName(after))
 	if found {
 		first++
 	}
 	var ns []core.Namespace
 	for _, name := range names[first:min(first+max(top, 0), len(names))] {
-		ns = append(ns, cloneNamespace(r.byName[name]))
+		ns = append(ns, cloneNamespace(c.namespaces[name]))
 	}
 	return ns, nil
 }
 
-func (r *registry) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
-	n = cloneNamespace(n)
-	end, err := r.replace(&n)
-	if err == nil {
-		r.tell(n.Name)
-		err = r.ledger.wait(ctx, end)
-	}
-	if err != nil {
-		return core.Namespace{}, fmt.Errorf("cannot update namespace %s: %w", n.Name, err)
-	}
-	return cloneNamespace(n), nil
+func (c *catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
+	return c.namespaceChanges.add(struct{}{}, changed)
 }
 
-func (r *registry) replace(n *core.Namespace) (end Position, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old, ok := r.byName[core.FoldName(n.Name)]
-	switch {
-	case !ok:
-		return 0, core.NotFound
-	case old.ID != n.ID || old.Revision != n.Revision:
-		return 0, core.Conflict
-	}
-	n.Revision++
-	end = r.ledger.note(Effect{Kind: EffectNamespace, Object: n})
-	r.put(*n)
-	return end, nil
-}
-
-func (r *registry) WatchNamespaces(changed func(name string)) (stop func()) {
-	return r.changes.add(struct{}{}, changed)
-}
-
-// tell calls the watchers without r.mu, so that they can call the registry.
-func (r *registry) tell(name string) {
-	for _, f := range r.changes.of(struct{}{}) {
+// tellNamespace calls the watchers without c.mu, so that they can call the catalogue.
+func (c *catalogue) tellNamespace(name string) {
+	for _, f := range c.namespaceChanges.of(struct{}{}) {
 		(*f)(core.FoldName(name))
 	}
 }
@@ -137,7 +119,7 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 		return fmt.Errorf("cannot delete namespace %s: %w", name, core.NotFound)
 	}
 	s.removeEntities(id)
-	s.registry.tell(name)
+	s.tellNamespace(name)
 	if err := s.wait(ctx, end); err != nil {
 		return fmt.Errorf("cannot delete namespace %s: %w", name, err)
 	}
@@ -146,21 +128,19 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 
 // takeNamespace removes the namespace and, in the same step, forbids new entities in it.
 func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
-	s.registry.mu.Lock()
-	defer s.registry.mu.Unlock()
-	n, ok := s.byName[core.FoldName(name)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.namespaces[core.FoldName(name)]
 	if !ok {
 		return "", 0, false
 	}
-	s.catalogue.mu.Lock()
-	defer s.catalogue.mu.Unlock()
 	until := now - sealLife.Milliseconds()
-	end = s.catalogue.ledger.note(
+	end = s.note(
 		Effect{Kind: EffectNoNamespace, Text: n.Name},
 		Effect{Kind: EffectUnseal, At: until},
 		Effect{Kind: EffectSeal, Text: n.ID, At: now},
 	)
-	delete(s.byName, core.FoldName(name))
+	delete(s.namespaces, core.FoldName(name))
 	s.sealed.forget(until)
 	s.sealed.remember(n.ID, now)
 	return n.ID, end, true
@@ -179,8 +159,8 @@ func (s *Store) removeEntities(namespace string) {
 }
 
 func (s *Store) resumeRemovals() {
-	s.catalogue.mu.RLock()
-	defer s.catalogue.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for namespace := range s.sealed.known {
 		if len(s.space(namespace).entities) > 0 {
 			s.removeEntities(namespace)
@@ -206,7 +186,7 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	if keys == nil {
 		return nil
 	}
-	c.ledger.note(effects...)
+	c.note(effects...)
 	for _, key := range keys {
 		changed = append(changed, c.leave(key, 0)...)
 	}

@@ -129,9 +129,8 @@ func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 
 }
 
 type topic struct {
-	key           entityKey
-	subscriptions sortedNames
-	version       int64
+	key     entityKey
+	version int64
 }
 
 func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.TopicView, error) {
@@ -142,7 +141,7 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	if t == nil {
 		return core.TopicView{}, fmt.Errorf("topic %s/%s: %w", namespace, name, core.NotFound)
 	}
-	view := core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(namespace, t.subscriptions), Version: t.version}
+	view := core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(namespace, c.space(namespace).subscriptions(name)), Version: t.version}
 	for i := range view.Subscriptions {
 		view.Subscriptions[i].Rules = c.rules[view.Subscriptions[i].ID].page(0, allRules)
 	}

@@ -244,8 +244,8 @@ func (r *Replay) catalogue(x *Effect) {
 	case EffectUnseal:
 		s.sealed.forget(x.At)
 	case EffectNamespace:
-		s.registry.put(*x.Object.(*core.Namespace))
+		s.putNamespace(*x.Object.(*core.Namespace))
 	case EffectNoNamespace:
-		delete(s.byName, core.FoldName(x.Text))
+		delete(s.namespaces, core.FoldName(x.Text))
 	}
 }

@@ -254,7 +254,7 @@ func (l *ledger) stopped() error {
 	return l.journal.Err()
 }
 
-// note appends a frame with these effects. The mutex of the catalogue or registry is held.
+// note appends a frame with these effects. The mutex of the catalogue is held.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
 		return 0

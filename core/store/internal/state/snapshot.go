@@ -65,8 +65,8 @@ func (s *Store) Snapshot(to Snapshot) error {
 }
 
 func (s *Store) allPartitions() (all []*partition) {
-	s.catalogue.mu.RLock()
-	defer s.catalogue.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, id := range slices.Sorted(maps.Keys(s.partitions)) {
 		all = append(all, s.partitions[id]...)
 	}
@@ -100,13 +100,11 @@ func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge
 
 func (o *snapshotWriter) catalogue() {
 	s := o.store
-	s.registry.mu.RLock()
-	defer s.registry.mu.RUnlock()
-	s.catalogue.mu.RLock()
-	defer s.catalogue.mu.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	o.Begin(Piece{Kind: PieceCatalogue, Now: s.millis()})
-	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		o.do(Effect{Kind: EffectNamespace, Object: new(s.byName[name])})
+	for _, name := range slices.Sorted(maps.Keys(s.namespaces)) {
+		o.do(Effect{Kind: EffectNamespace, Object: new(s.namespaces[name])})
 	}
 	for _, id := range s.sealed.order {
 		o.do(Effect{Kind: EffectSeal, Text: id.key, At: id.at})

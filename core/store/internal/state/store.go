@@ -36,8 +36,6 @@ type Store struct {
 
 type contents struct {
 	catalogue
-	registry
-	ledger
 	latest     int64 // of the last replayed call
 	lenient    bool
 	catalogued Position // journal position up to which the loaded snapshot contains the catalogue
@@ -52,9 +50,8 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	s := &Store{clock: o.Clock, contents: &contents{ledger: ledger{o.Journal}, lenient: o.Lenient}}
-	s.remembered.most = o.Remember
-	s.catalogue.ledger, s.registry.ledger = s.ledger, s.ledger
+	s := &Store{clock: o.Clock, contents: &contents{lenient: o.Lenient}}
+	s.journal, s.remembered.most = o.Journal, o.Remember
 	return s
 }
 
