@@ -15,18 +15,18 @@ import (
 // it. So a change of subscriptions can update the topic's partitions in the same step.
 type catalogue struct {
 	ledger
-	mu               sync.RWMutex
-	namespaces       map[string]core.Namespace // by folded name
-	spaces           map[string]*space
-	sealed           seenIDs
-	partitions       map[string][]*partition // by the ID of the queue or topic
-	topics           map[string]*topic
-	rules            map[string]*ruleBook
-	changes          hooks[struct{}, func(namespace, name string)] // of entities; has its own mutex
-	namespaceChanges hooks[struct{}, func(name string)]            // of namespaces; has its own mutex
-	remembered       remembered                                    // needs no mutex
+	mu         sync.RWMutex
+	namespaces map[string]core.Namespace // by folded name
+	spaces     map[string]*space
+	sealed     seenIDs
+	partitions map[string][]*partition // by the ID of the queue or topic
+	topics     map[string]*topic
+	rules      map[string]*ruleBook
+	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
+	remembered remembered                                    // needs no mutex
 }
 
+// entityKey identifies an entity or, without a namespace, the namespace with that folded name.
 type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
@@ -114,42 +114,43 @@ func (c *catalogue) drop(key entityKey) {
 func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
 	e.Revision = 1
-	changed, end, err := c.create(e, q)
-	if err = c.done(ctx, changed, end, err); err != nil {
+	err := c.change(ctx, func() ([]entityKey, error) { return c.create(e, q) })
+	if err != nil {
 		return core.Entity{}, fmt.Errorf("cannot create entity %s: %w", &e, err)
 	}
 	return cloneEntity(described(e)), nil
 }
 
-// Like all methods here that change the catalogue, create returns the changed entities, for the
-// watchers, and the journal's position after the change.
-func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
+// change runs f, which returns the entities that it has changed. Then change tells the watchers, and
+// waits until the changes by f, and those by other calls that may have caused f's error, are durable.
+func (c *catalogue) change(ctx context.Context, f func() ([]entityKey, error)) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := keyOf(e.Namespace, e.Name)
-	if _, taken := c.find(key); taken {
-		return nil, c.end(), core.AlreadyExists
+	changed, err := f()
+	end := c.end()
+	c.mu.Unlock()
+	c.tell(changed)
+	return cmp.Or(c.wait(ctx, end), err)
+}
+
+// c.mu is held.
+func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, error) {
+	if _, taken := c.find(keyOf(e.Namespace, e.Name)); taken {
+		return nil, core.AlreadyExists
 	}
-	if _, deleted := c.sealed.known[e.Namespace]; deleted {
-		return nil, 0, core.NotFound
+	if _, deleted := c.sealed.known[e.Namespace]; deleted || e.Kind == core.Subscription && c.topics[e.TopicID] == nil {
+		return nil, core.NotFound
 	}
-	version := int64(0)
-	if e.Kind == core.Subscription {
-		t := c.topics[e.TopicID]
-		if t == nil {
-			return nil, 0, core.NotFound
-		}
-		version = t.version + 1
-	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && len(x.names[core.Queue])+len(x.names[core.Topic]) >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
-		return nil, 0, core.QuotaExceeded
+	if x := c.space(e.Namespace); e.Kind != core.Subscription && (q.MaxEntities > 0 && len(x.names[core.Queue])+len(x.names[core.Topic]) >= q.MaxEntities || exceeds(x.megabytes, &e, q)) {
+		return nil, core.QuotaExceeded
 	}
+	version := c.versionAfter(&e)
 	effects := []Effect{{Kind: EffectEntity, Number: version, Object: new(described(e))}}
 	if e.Kind == core.Subscription {
 		effects = append(effects, Effect{Kind: EffectRules, Text: e.ID, Object: &e.Rules})
 		c.setRules(e.ID, e.Rules)
 	}
-	end := c.note(effects...)
-	return c.enter(described(e), version), end, nil
+	c.note(effects...)
+	return c.enter(described(e), version), nil
 }
 
 // enter stores e. For a subscription, version is the new version of its topic. c.mu is held.
@@ -160,7 +161,9 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	if e.Kind == core.Subscription {
 		t := c.topics[e.TopicID]
 		t.version = version
-		c.subscribe(t, &e)
+		for i, p := range c.partitions[e.TopicID] {
+			p.subscribe(e.Ref(uint16(i), core.Main), version)
+		}
 		return []entityKey{key, t.key}
 	}
 	if known {
@@ -217,67 +220,63 @@ func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 
 func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = described(cloneEntity(e))
-	changed, _, end, err := c.update(&e, q, nil)
-	if err = c.done(ctx, changed, end, err); err != nil {
+	if _, err := c.update(ctx, &e, q, nil); err != nil {
 		return core.Entity{}, fmt.Errorf("cannot update entity %s: %w", &e, err)
 	}
 	return cloneEntity(e), nil
 }
 
-// If change is not nil and the entity has rules, update also changes one rule.
-func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := keyOf(e.Namespace, e.Name)
-	old, ok := c.find(key)
-	switch {
-	case !ok:
-		return nil, 0, c.end(), core.NotFound
-	case old.ID != e.ID || old.Revision != e.Revision:
-		return nil, 0, c.end(), core.Conflict
-	}
-	grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
-	if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
-		return nil, 0, 0, core.QuotaExceeded
-	}
-	e.Revision++
-	if old.AccessedAt.After(e.AccessedAt) {
-		e.AccessedAt = old.AccessedAt
-	}
-	if e.Kind == core.Subscription {
-		version = c.topics[e.TopicID].version + 1
-	}
-	effects := []Effect{{Kind: EffectEntity, Number: version, Object: e}}
-	if book := c.rules[e.ID]; change != nil && book != nil {
-		effects = append(effects, Effect{Kind: EffectRule, Text: e.ID, Object: change})
-		book.change(*change)
-	}
-	end = c.note(effects...)
-	return c.enter(*e, version), version, end, nil
+// If rule is not nil and the entity has rules, update also changes one rule.
+func (c *catalogue) update(ctx context.Context, e *core.Entity, q core.NamespaceQuotas, rule *core.RuleChange) (version int64, err error) {
+	err = c.change(ctx, func() ([]entityKey, error) {
+		old, ok := c.find(keyOf(e.Namespace, e.Name))
+		switch {
+		case !ok:
+			return nil, core.NotFound
+		case old.ID != e.ID || old.Revision != e.Revision:
+			return nil, core.Conflict
+		}
+		grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
+		if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
+			return nil, core.QuotaExceeded
+		}
+		e.Revision++
+		if old.AccessedAt.After(e.AccessedAt) {
+			e.AccessedAt = old.AccessedAt
+		}
+		version = c.versionAfter(e)
+		effects := []Effect{{Kind: EffectEntity, Number: version, Object: e}}
+		if book := c.rules[e.ID]; rule != nil && book != nil {
+			effects = append(effects, Effect{Kind: EffectRule, Text: e.ID, Object: rule})
+			book.change(*rule)
+		}
+		c.note(effects...)
+		return c.enter(*e, version), nil
+	})
+	return version, err
 }
 
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
-	changed, end, err := c.remove(keyOf(namespace, name))
-	if err = c.done(ctx, changed, end, err); err != nil {
+	err := c.change(ctx, func() ([]entityKey, error) {
+		key := keyOf(namespace, name)
+		e, ok := c.find(key)
+		if !ok {
+			return nil, core.NotFound
+		}
+		version := c.versionAfter(&e)
+		c.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
+		return c.leave(key, version), nil
+	})
+	if err != nil {
 		return fmt.Errorf("cannot delete entity %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }
 
-func (c *catalogue) remove(key entityKey) ([]entityKey, Position, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.find(key)
-	if !ok {
-		return nil, c.end(), core.NotFound
-	}
-	version := c.versionWithout(&e)
-	end := c.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
-	return c.leave(key, version), end, nil
-}
-
-func (c *catalogue) versionWithout(e *core.Entity) int64 {
-	if t := c.topics[e.TopicID]; e.Kind == core.Subscription && t != nil {
+// versionAfter returns the version of a subscription's topic after a change of the subscription, or 0
+// if e is not a subscription.
+func (c *catalogue) versionAfter(e *core.Entity) int64 {
+	if t := c.topics[e.TopicID]; t != nil {
 		return t.version + 1
 	}
 	return 0
@@ -295,7 +294,9 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 		t := c.topics[e.TopicID]
 		delete(c.rules, e.ID)
 		t.version = version
-		c.unsubscribe(t, &e)
+		for i, p := range c.partitions[e.TopicID] {
+			p.unsubscribe(e.Ref(uint16(i), core.Main), version)
+		}
 		return []entityKey{key, t.key}
 	}
 	for _, p := range c.partitions[e.ID] {
@@ -306,9 +307,8 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	if t := c.topics[e.ID]; t != nil {
 		for _, folded := range slices.Clone(c.space(key.namespace).subscriptions(key.folded)) {
 			subscription := entityKey{key.namespace, folded}
-			if e, ok := c.find(subscription); ok {
-				delete(c.rules, e.ID)
-			}
+			e, _ := c.find(subscription)
+			delete(c.rules, e.ID)
 			c.drop(subscription)
 			changed = append(changed, subscription)
 		}
@@ -319,37 +319,30 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 
 // TouchEntities does not change revisions, and ignores unknown names.
 func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
-	return c.wait(ctx, c.touch(namespace, accessed))
-}
-
-func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end Position) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, at := range accessed {
-		key := keyOf(namespace, name)
-		e, ok := c.find(key)
-		if at = instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
-			e.AccessedAt = at
-			version := int64(0)
-			if e.Kind == core.Subscription {
-				version = c.topics[e.TopicID].version
+	return c.change(ctx, func() ([]entityKey, error) {
+		for name, at := range accessed {
+			key := keyOf(namespace, name)
+			e, ok := c.find(key)
+			if at = instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
+				e.AccessedAt = at
+				version := int64(0)
+				if e.Kind == core.Subscription {
+					version = c.topics[e.TopicID].version
+				}
+				c.note(Effect{Kind: EffectEntity, Number: version, Object: &e})
+				c.put(key, e)
 			}
-			end = c.note(Effect{Kind: EffectEntity, Number: version, Object: &e})
-			c.put(key, e)
 		}
-	}
-	return end
+		return nil, nil
+	})
 }
 
 func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
-	return c.changes.add(struct{}{}, changed)
-}
-
-// done tells watchers about the changed entities, and waits until the changes before end are
-// durable: other calls may have made those that caused err.
-func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
-	c.tell(changed)
-	return cmp.Or(c.wait(ctx, end), err)
+	return c.changes.add(struct{}{}, func(namespace, name string) {
+		if namespace != "" {
+			changed(namespace, name)
+		}
+	})
 }
 
 // tell calls the watchers without c.mu, so that they can call the catalogue.

@@ -37,19 +37,15 @@ func (c *catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core
 func (c *catalogue) changeNamespace(ctx context.Context, verb string, n core.Namespace, refuse func(core.Namespace, bool) error) (core.Namespace, error) {
 	n = cloneNamespace(n)
 	n.Revision++
-	c.mu.Lock()
-	old, known := c.namespaces[core.FoldName(n.Name)]
-	err := refuse(old, known)
-	var end Position
-	if err == nil {
-		end = c.note(Effect{Kind: EffectNamespace, Object: &n})
+	err := c.change(ctx, func() ([]entityKey, error) {
+		old, known := c.namespaces[core.FoldName(n.Name)]
+		if err := refuse(old, known); err != nil {
+			return nil, err
+		}
+		c.note(Effect{Kind: EffectNamespace, Object: &n})
 		c.putNamespace(n)
-	}
-	c.mu.Unlock()
-	if err == nil {
-		c.tellNamespace(n.Name)
-		err = c.wait(ctx, end)
-	}
+		return []entityKey{keyOf("", n.Name)}, nil
+	})
 	if err != nil {
 		return core.Namespace{}, fmt.Errorf("cannot %s namespace %s: %w", verb, n.Name, err)
 	}
@@ -90,14 +86,11 @@ func (c *catalogue) Namespaces(_ context.Context, after string, top int) ([]core
 }
 
 func (c *catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
-	return c.namespaceChanges.add(struct{}{}, changed)
-}
-
-// tellNamespace calls the watchers without c.mu, so that they can call the catalogue.
-func (c *catalogue) tellNamespace(name string) {
-	for _, f := range c.namespaceChanges.of(struct{}{}) {
-		(*f)(core.FoldName(name))
-	}
+	return c.changes.add(struct{}{}, func(namespace, name string) {
+		if namespace == "" {
+			changed(name)
+		}
+	})
 }
 
 func cloneNamespace(n core.Namespace) core.Namespace {
@@ -111,39 +104,33 @@ const sealLife = time.Hour
 
 const removalStep = 100
 
-// DeleteNamespace removes the entities in the background, in steps, so that other calls need not
-// wait long for the catalogue.
+// DeleteNamespace removes the namespace and, in the same step, forbids new entities in it. It removes
+// the entities in the background, in steps, so that other calls need not wait long for the
+// catalogue.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
-	id, end, ok := s.takeNamespace(name, s.millis())
-	if !ok {
-		return fmt.Errorf("cannot delete namespace %s: %w", name, core.NotFound)
-	}
-	s.removeEntities(id)
-	s.tellNamespace(name)
-	if err := s.wait(ctx, end); err != nil {
+	now := s.millis()
+	err := s.change(ctx, func() ([]entityKey, error) {
+		key := keyOf("", name)
+		n, ok := s.namespaces[key.folded]
+		if !ok {
+			return nil, core.NotFound
+		}
+		until := now - sealLife.Milliseconds()
+		s.note(
+			Effect{Kind: EffectNoNamespace, Text: n.Name},
+			Effect{Kind: EffectUnseal, At: until},
+			Effect{Kind: EffectSeal, Text: n.ID, At: now},
+		)
+		delete(s.namespaces, key.folded)
+		s.sealed.forget(until)
+		s.sealed.remember(n.ID, now)
+		s.removeEntities(n.ID)
+		return []entityKey{key}, nil
+	})
+	if err != nil {
 		return fmt.Errorf("cannot delete namespace %s: %w", name, err)
 	}
 	return nil
-}
-
-// takeNamespace removes the namespace and, in the same step, forbids new entities in it.
-func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, ok := s.namespaces[core.FoldName(name)]
-	if !ok {
-		return "", 0, false
-	}
-	until := now - sealLife.Milliseconds()
-	end = s.note(
-		Effect{Kind: EffectNoNamespace, Text: n.Name},
-		Effect{Kind: EffectUnseal, At: until},
-		Effect{Kind: EffectSeal, Text: n.ID, At: now},
-	)
-	delete(s.namespaces, core.FoldName(name))
-	s.sealed.forget(until)
-	s.sealed.remember(n.ID, now)
-	return n.ID, end, true
 }
 
 func (s *Store) removeEntities(namespace string) {

@@ -147,17 +147,3 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	}
 	return view, nil
 }
-
-// c.mu is held.
-func (c *catalogue) subscribe(t *topic, e *core.Entity) {
-	for i, p := range c.partitions[e.TopicID] {
-		p.subscribe(e.Ref(uint16(i), core.Main), t.version)
-	}
-}
-
-// c.mu is held.
-func (c *catalogue) unsubscribe(t *topic, e *core.Entity) {
-	for i, p := range c.partitions[e.TopicID] {
-		p.unsubscribe(e.Ref(uint16(i), core.Main), t.version)
-	}
-}

@@ -64,8 +64,8 @@ func (b *ruleBook) page(skip, top int) []core.Rule {
 func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
 	e = described(cloneEntity(e))
 	change.Rule = cloneRule(change.Rule)
-	changed, version, end, err := c.update(&e, core.NamespaceQuotas{}, &change)
-	if err = c.done(ctx, changed, end, err); err != nil {
+	version, err := c.update(ctx, &e, core.NamespaceQuotas{}, &change)
+	if err != nil {
 		return core.Entity{}, 0, fmt.Errorf("cannot change a rule of %s: %w", &e, err)
 	}
 	return cloneEntity(e), version, nil

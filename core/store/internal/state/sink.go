@@ -255,16 +255,16 @@ func (l *ledger) stopped() error {
 }
 
 // note appends a frame with these effects. The mutex of the catalogue is held.
-func (l *ledger) note(effects ...Effect) Position {
+func (l *ledger) note(effects ...Effect) {
 	if l.journal == nil {
-		return 0
+		return
 	}
 	x := l.journal.Begin()
 	defer x.Release()
 	for i := range effects {
 		x.Do(&effects[i])
 	}
-	return x.Append()
+	x.Append()
 }
 
 func millisOf(t time.Time) int64 {
