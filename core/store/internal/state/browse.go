@@ -79,21 +79,23 @@ func (t *txn) delivery(e *entry) core.Delivery {
 			t.absent = append(t.absent, absent{e.ref, e.more, e.due()})
 		}
 	}
-	d := core.Delivery{
-		Message: e.message,
-		BrokerProperties: core.BrokerProperties{
-			SequenceNumber:         t.number(e.n),
-			EnqueuedSequenceNumber: e.origin,
-			EnqueuedTime:           instant(e.enqueued),
-			ExpiresAt:              instant(e.expires),
-			DeliveryCount:          e.failures,
-			State:                  e.state.state(),
-			DeadLetterSource:       e.deadLetterSource(),
-			DeadLetteredTime:       instant(e.died()),
-			Partitioned:            t.Partitioned,
-		},
-	}
-	if d.Message != nil {
+	return t.withMessage(e, e.message)
+}
+
+// withMessage returns the delivery of e, whose message is m, or nil if it will be read later.
+func (t *txn) withMessage(e *entry, m *core.Message) core.Delivery {
+	d := core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
+		SequenceNumber:         t.number(e.n),
+		EnqueuedSequenceNumber: e.origin,
+		EnqueuedTime:           instant(e.enqueued),
+		ExpiresAt:              instant(e.expires),
+		DeliveryCount:          e.failures,
+		State:                  e.state.state(),
+		DeadLetteredTime:       instant(e.died()),
+		Partitioned:            t.Partitioned,
+	}}
+	if m != nil {
+		d.DeadLetterSource = transit(m).DeadLetterSource
 		d.SetDue(e.due())
 	}
 	return d
@@ -104,13 +106,6 @@ func (e *entry) due() time.Time {
 		return time.Time{}
 	}
 	return instant(e.until)
-}
-
-func (e *entry) deadLetterSource() string {
-	if e.message == nil {
-		return ""
-	}
-	return transit(e.message).DeadLetterSource
 }
 
 func (s MessageState) state() core.State {

@@ -158,8 +158,7 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 
 // loadScheduled reads scheduled messages into memory: becoming due needs data that only they have.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
-	for _, x := range slices.Clone(q.schedules.items) {
-		e := x.of
+	for _, e := range slices.Collect(q.schedules.all()) {
 		m, err := s.read(e.ref, e.more)
 		if errors.Is(err, ErrDamaged) {
 			q.move(e, broken)

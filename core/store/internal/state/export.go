@@ -108,18 +108,7 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 			return core.Delivery{}, fmt.Errorf("message %d: %w", e.n, err)
 		}
 	}
-	d := core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
-		SequenceNumber:         t.number(e.n),
-		EnqueuedSequenceNumber: e.origin,
-		EnqueuedTime:           instant(e.enqueued),
-		ExpiresAt:              instant(e.expires),
-		DeliveryCount:          e.failures,
-		State:                  e.state.state(),
-		DeadLetterSource:       transit(m).DeadLetterSource,
-		DeadLetteredTime:       instant(e.died()),
-	}}
-	d.SetDue(e.due())
-	return d, nil
+	return t.withMessage(e, m), nil
 }
 
 const (

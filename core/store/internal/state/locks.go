@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -234,13 +233,13 @@ func (s *Store) EndLinks() {
 
 func (t *txn) endLinks(q *queue) {
 	var ended []*entry
-	for _, x := range q.locks.items {
+	for e := range q.locks.all() {
 		// Earlier versions had no byBroker, and locks of the broker only in transfer queues.
-		if e := x.of; !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
+		if !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
 			ended = append(ended, e)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *entry) int { return cmp.Compare(a.n, b.n) })
+	slices.SortFunc(ended, byNumber)
 	for _, e := range ended {
 		if len(q.home.history.events) > 0 {
 			t.note(core.EventReleased, q, e)
@@ -254,12 +253,7 @@ func (t *txn) endLinks(q *queue) {
 			t.effects.append()
 		}
 	}
-	var held []*session
-	for _, x := range q.held.items {
-		held = append(held, x.of)
-	}
-	slices.SortFunc(held, func(a, b *session) int { return cmp.Compare(a.Key, b.Key) })
-	for _, x := range held {
+	for _, x := range slices.SortedFunc(q.held.all(), byKey) {
 		q.letGo(x)
 	}
 }

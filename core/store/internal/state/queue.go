@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -82,6 +83,8 @@ type queue struct {
 	turns    int64
 	held     timerHeap[*session] // locked sessions, by the end of the lock
 }
+
+func byNumber(a, b *entry) int { return cmp.Compare(a.n, b.n) }
 
 func (q *queue) effects() *effects { return q.home.partition.effects }
 

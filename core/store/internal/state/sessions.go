@@ -158,7 +158,7 @@ func (t *txn) wakeSession(q *queue, x *session) {
 
 func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
 	keep := func() {
-		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
+		slices.SortFunc(first, byNumber)
 		first = first[:min(limit, len(first))]
 	}
 	heaps := []*timerHeap[*entry]{&q.schedules}
@@ -166,8 +166,8 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 		heaps = append(heaps, &x.ready, &x.locked, &x.aside)
 	}
 	for i, heap := range heaps {
-		for _, x := range heap.items {
-			if e := x.of; e.n >= from && e.state < reserved && (i > 0 || e.sessionful && e.sessionKey() == key) {
+		for e := range heap.all() {
+			if e.n >= from && e.state < reserved && (i > 0 || e.sessionful && e.sessionKey() == key) {
 				if first = append(first, e); len(first) > 2*limit+1024 { // bounds the memory for a large session
 					keep()
 				}
@@ -290,6 +290,8 @@ type session struct {
 	heldPlace    int
 }
 
+func byKey(x, y *session) int { return cmp.Compare(x.Key, y.Key) }
+
 func (s *session) isHeld() bool { return s.Until != 0 }
 
 // ends returns when others can get the lock: SessionGrace after the end that the holder knows.
@@ -380,8 +382,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 	s.Nonce, s.Until = nonce, until
 	q.effects().session(q, s)
 	q.held.add(s, s.ends(), 0, &s.heldPlace)
-	for _, x := range s.locked.items {
-		e := x.of
+	for e := range s.locked.all() {
 		q.locks.remove(e.place)
 		e.until = until
 		q.locks.add(e, e.ends(), e.n, &e.place)
@@ -430,11 +431,7 @@ func (q *queue) review(s *session) {
 }
 
 func (q *queue) lineUp() {
-	line := make([]*session, 0, len(q.waiting.items))
-	for _, x := range q.waiting.items {
-		line = append(line, x.of)
-	}
-	slices.SortFunc(line, func(x, y *session) int {
+	line := slices.SortedFunc(q.waiting.all(), func(x, y *session) int {
 		return cmp.Compare(x.ready.items[0].at, y.ready.items[0].at)
 	})
 	q.waiting, q.turns = timerHeap[*session]{}, 0

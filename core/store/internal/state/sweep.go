@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,18 +73,16 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
 	for _, x := range ending {
-		for _, m := range x.locked.items {
-			all = append(all, m.of)
-		}
+		all = slices.AppendSeq(all, x.locked.all())
 	}
-	slices.SortFunc(all, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
+	slices.SortFunc(all, byNumber)
 	for _, e := range all {
 		if !t.spend(budget) {
 			return false
 		}
 		t.unlock(q, e, core.EventLockExpired)
 	}
-	slices.SortFunc(ending, func(x, y *session) int { return cmp.Compare(x.Key, y.Key) })
+	slices.SortFunc(ending, byKey)
 	for _, x := range ending {
 		if !t.spend(budget) {
 			return false

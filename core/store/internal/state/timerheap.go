@@ -1,6 +1,9 @@
 package state
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // timerHeap orders elements by at, then by n. It knows their indexes, so that any can be removed.
 type timerHeap[T any] struct {
@@ -38,6 +41,16 @@ func (a *timerHeap[T]) ties() (all []T) {
 		}
 	}
 	return all
+}
+
+func (a *timerHeap[T]) all() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, x := range a.items {
+			if !yield(x.of) {
+				return
+			}
+		}
+	}
 }
 
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
