@@ -6,217 +6,301 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// fields reads the fields of a described list one by one. err keeps the first error; after it, all
-// fields count as absent.
-type fields struct {
-	of  Descriptor
-	b   []byte // fields still to be read
-	n   int    // number of fields in b; those after them are absent
-	lim value.Limits
-	err error
+// list reads or writes the fields of a described list one by one. It keeps the first error; after
+// it, all fields that are read count as absent. It also writes the nulls at the end, which AMQP 1.0
+// §1.4 lets a sender omit, because the Python SDK reads fields by index without checking how many
+// there are.
+type list struct {
+	of     Descriptor
+	writes bool
+	b      []byte       // reading: the fields still to be read; writing: all output
+	n      int          // reading: the number of fields in b, those after them are absent; writing: the number so far
+	mark   int          // writing: where the list begins in b
+	lim    value.Limits // reading
+	err    error
 }
 
-func readFields(b []byte, of Descriptor, lim value.Limits) (f fields, rest []byte) {
-	f = fields{of: of, lim: lim}
+func readList(b []byte, of Descriptor, lim value.Limits) (l list, rest []byte) {
+	l = list{of: of, lim: lim}
 	var err error
-	if f.n, f.b, rest, err = value.ReadList(b); err != nil {
-		f.err = refuse(CondDecodeError, "%s: %v", of, err)
+	if l.n, l.b, rest, err = value.ReadList(b); err != nil {
+		l.err = refuse(CondDecodeError, "%s: %v", of, err)
 	}
-	return f, rest
+	return l, rest
 }
+
+func openList(dst []byte, of Descriptor) list {
+	l := list{writes: true, b: dst}
+	l.begin(of)
+	return l
+}
+
+// begin begins to write the list, but does nothing when reading.
+func (l *list) begin(of Descriptor) {
+	if l.writes {
+		l.of = of
+		l.b, l.mark = value.OpenList(value.AppendDescriptor(l.b, uint64(of)))
+	}
+}
+
+func (l *list) closed() ([]byte, error) { return value.CloseList(l.b, l.mark, l.n), l.err }
 
 // next reports whether the next field is present, and skips it if it is null.
-func (f *fields) next() bool {
-	if f.n == 0 || f.err != nil {
+func (l *list) next() bool {
+	if l.n == 0 || l.err != nil {
 		return false
 	}
-	f.n--
-	if value.IsNull(f.b) {
-		f.b = f.b[1:]
+	l.n--
+	if value.IsNull(l.b) {
+		l.b = l.b[1:]
 		return false
 	}
 	return true
 }
 
-func (f *fields) fail(name string, err error) {
-	if f.err == nil {
-		f.err = refuse(CondDecodeError, "%s, field %s: %v", f.of, name, err)
+func (l *list) null() { l.wrote(value.AppendNull(l.b)) }
+
+func (l *list) wrote(b []byte) { l.b, l.n = b, l.n+1 }
+
+func (l *list) fail(name string, err error) {
+	if l.err == nil {
+		l.err = refuse(CondDecodeError, "%s, field %s: %v", l.of, name, err)
 	}
 }
 
-func (f *fields) invalid(name, format string, args ...any) {
-	if f.err == nil {
+func (l *list) invalid(name, format string, args ...any) {
+	if l.err == nil {
 		e := refuse(CondInvalidField, format, args...)
-		e.Description = f.of.String() + ", field " + name + " " + e.Description
-		f.err = e
+		e.Description = l.of.String() + ", field " + name + " " + e.Description
+		l.err = e
 	}
 }
 
 // done skips the fields that a newer version of the protocol may have added, and returns the first
 // error.
-func (f *fields) done() error {
-	for f.err == nil && f.n > 0 {
-		f.n--
-		if _, rest, err := value.ReadRaw(f.b); err != nil {
-			f.fail("after the last known one", err)
+func (l *list) done() error {
+	for l.err == nil && l.n > 0 {
+		l.n--
+		if _, rest, err := value.ReadRaw(l.b); err != nil {
+			l.fail("after the last known one", err)
 		} else {
-			f.b = rest
+			l.b = rest
 		}
 	}
-	if f.err == nil && len(f.b) > 0 {
-		f.err = refuse(CondDecodeError, "%s: %d bytes follow the last field", f.of, len(f.b))
+	if l.err == nil && len(l.b) > 0 {
+		l.err = refuse(CondDecodeError, "%s: %d bytes follow the last field", l.of, len(l.b))
 	}
-	return f.err
+	return l.err
 }
 
-func field[T any](f *fields, name string, read func([]byte) (T, []byte, error)) (v value.Opt[T]) {
-	if !f.next() {
-		return v
-	}
-	var err error
-	if v.V, f.b, err = read(f.b); err != nil {
-		f.fail(name, err)
-		return value.Opt[T]{}
-	}
-	v.Set = true
-	return v
+// form is how values of a type are encoded.
+type form[T any] struct {
+	read  func([]byte) (T, []byte, error)
+	write func([]byte, T) []byte
 }
 
-func must[T any](f *fields, name string, read func([]byte) (T, []byte, error)) T {
-	v := field(f, name, read)
-	if !v.Set {
-		f.invalid(name, "is mandatory")
-	}
-	return v.V
-}
+var (
+	asBool      = form[bool]{value.ReadBool, value.AppendBool}
+	asUint8     = form[uint8]{value.ReadUint8, value.AppendUint8}
+	asUint16    = form[uint16]{value.ReadUint16, value.AppendUint16}
+	asUint32    = form[uint32]{value.ReadUint32, value.AppendUint32}
+	asUint64    = form[uint64]{value.ReadUint64, value.AppendUint64}
+	asTimestamp = form[value.Timestamp]{value.ReadTimestamp, value.AppendTimestamp}
+	asBinary    = form[[]byte]{value.ReadBinary, value.AppendBinary}
+	asText      = form[string]{readText[string], value.AppendString[string]}
+	asSymbol    = form[value.Symbol]{readText[value.Symbol], value.AppendSymbol[value.Symbol]}
+)
 
-func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
-	v := field(f, name, value.ReadUint8)
-	if v.V > uint8(most) {
-		f.invalid(name, "is %d: it must be at most %d", v.V, most)
-	}
-	return value.Opt[T]{V: T(v.V), Set: v.Set}
-}
-
-func (f *fields) binary(name string, limit int) []byte {
-	v := field(f, name, value.ReadBinary)
-	if len(v.V) > limit {
-		f.invalid(name, "has %d bytes: at most %d are allowed", len(v.V), limit)
-	}
-	return v.V
-}
-
-func (f *fields) text(name string) string { return field(f, name, readText).V }
-
-func (f *fields) symbol(name string) value.Symbol { return value.Symbol(field(f, name, readText).V) }
-
-func readText(b []byte) (string, []byte, error) {
+func readText[T ~string](b []byte) (T, []byte, error) {
 	v, rest, err := value.ReadText(b)
-	return string(v), rest, err
+	return T(v), rest, err
 }
 
-// raw returns the encoding of an optional field of any type, or nil if the field is absent.
-func (f *fields) raw(name string) []byte {
-	if !f.next() {
+func opt[T any](l *list, name string, v *value.Opt[T], as form[T]) {
+	switch {
+	case l.writes && v.Set:
+		l.wrote(as.write(l.b, v.V))
+	case l.writes:
+		l.null()
+	case l.next():
+		read, rest, err := as.read(l.b)
+		if err != nil {
+			l.fail(name, err)
+			return
+		}
+		*v, l.b = value.Some(read), rest
+	}
+}
+
+func must[T any](l *list, name string, v *T, as form[T]) {
+	o := value.Opt[T]{V: *v, Set: l.writes}
+	if opt(l, name, &o, as); !o.Set {
+		l.invalid(name, "is mandatory")
+	}
+	*v = o.V
+}
+
+// optional is opt for a field whose zero value means that it is absent.
+func optional[T comparable](l *list, name string, v *T, as form[T]) {
+	var none T
+	o := value.Opt[T]{V: *v, Set: *v != none}
+	opt(l, name, &o, as)
+	*v = o.V
+}
+
+func (l *list) flag(name string, v *bool) { optional(l, name, v, asBool) }
+
+func (l *list) text(name string, v *string) { optional(l, name, v, asText) }
+
+func (l *list) symbol(name string, v *value.Symbol) { optional(l, name, v, asSymbol) }
+
+func upTo[T ~uint8](l *list, name string, v *value.Opt[T], most T) {
+	o := value.Opt[uint8]{V: uint8(v.V), Set: v.Set}
+	if opt(l, name, &o, asUint8); o.V > uint8(most) {
+		l.invalid(name, "is %d: it must be at most %d", o.V, most)
+	}
+	*v = value.Opt[T]{V: T(o.V), Set: o.Set}
+}
+
+func (l *list) binary(name string, v *[]byte, limit int) {
+	o := value.Opt[[]byte]{V: *v, Set: *v != nil}
+	if opt(l, name, &o, asBinary); len(o.V) > limit {
+		l.invalid(name, "has %d bytes: at most %d are allowed", len(o.V), limit)
+	}
+	*v = o.V
+}
+
+// raw reads or writes the encoding of an optional field of any type; nil means that it is absent.
+func (l *list) raw(name string, v *[]byte) {
+	switch {
+	case l.writes && *v == nil:
+		l.null()
+	case l.writes:
+		l.wrote(append(l.b, *v...))
+	case l.next():
+		rest, err := value.Skip(l.b, l.lim)
+		if err != nil {
+			l.fail(name, err)
+			return
+		}
+		n := len(l.b) - len(rest)
+		*v, l.b = l.b[:n:n], rest
+	}
+}
+
+func (l *list) rawMap(name string, v *[]byte) {
+	if l.raw(name, v); *v != nil && value.KindOf(*v) != value.KindMap {
+		l.invalid(name, "is a %s, not a map", value.KindOf(*v))
+		*v = nil
+	}
+}
+
+func (l *list) write(v any) {
+	b, err := value.Append(l.b, v)
+	if l.wrote(b); l.err == nil {
+		l.err = err
+	}
+}
+
+func (l *list) decoded(name string) any {
+	if !l.next() {
 		return nil
 	}
-	b := f.b
-	rest, err := value.Skip(b, f.lim)
+	v, rest, err := value.Decode(l.b, l.lim)
 	if err != nil {
-		f.fail(name, err)
+		l.fail(name, err)
 		return nil
 	}
-	f.b = rest
-	return b[: len(b)-len(rest) : len(b)-len(rest)]
-}
-
-func (f *fields) rawMap(name string) []byte {
-	raw := f.raw(name)
-	if raw != nil && value.KindOf(raw) != value.KindMap {
-		f.invalid(name, "is a %s, not a map", value.KindOf(raw))
-		return nil
-	}
-	return raw
-}
-
-func (f *fields) decoded(name string) any {
-	if !f.next() {
-		return nil
-	}
-	v, rest, err := value.Decode(f.b, f.lim)
-	if err != nil {
-		f.fail(name, err)
-		return nil
-	}
-	f.b = rest
+	l.b = rest
 	return v
 }
 
-func (f *fields) mapping(name string) value.Map {
-	switch v := f.decoded(name).(type) {
-	case nil:
-		return nil
-	case value.Map:
-		return v
+func (l *list) mapping(name string, v *value.Map) {
+	switch {
+	case l.writes && *v == nil:
+		l.null()
+	case l.writes:
+		l.write(*v)
 	default:
-		f.invalid(name, "is not a map")
-		return nil
+		read := l.decoded(name)
+		var ok bool
+		if *v, ok = read.(value.Map); !ok && read != nil {
+			l.invalid(name, "is not a map")
+		}
 	}
 }
 
-// symbols reads an optional field of several symbols: an array, or a single symbol that stands for
-// an array of one (AMQP 1.0 §1.4).
-func (f *fields) symbols(name string) []value.Symbol {
-	switch v := f.decoded(name).(type) {
+// symbols reads or writes an optional field of several symbols: an array, or a single symbol that
+// stands for an array of one (AMQP 1.0 §1.4).
+func (l *list) symbols(name string, v *[]value.Symbol) {
+	switch {
+	case l.writes && len(*v) == 0:
+		l.null()
+	case l.writes:
+		l.write(value.ArrayOf(*v))
+	default:
+		*v = l.readSymbols(name)
+	}
+}
+
+func (l *list) readSymbols(name string) (all []value.Symbol) {
+	var values []any
+	switch read := l.decoded(name).(type) {
 	case nil:
-		return nil
-	case value.Symbol:
-		return []value.Symbol{v}
 	case value.Array:
-		return f.symbolsOf(name, v.Values)
+		values = read.Values
 	case value.List: // not allowed, but unambiguous
-		return f.symbolsOf(name, v)
+		values = read
 	default:
-		f.invalid(name, "is not an array of symbols")
-		return nil
+		values = []any{read}
 	}
-}
-
-func (f *fields) symbolsOf(name string, values []any) []value.Symbol {
-	var out []value.Symbol
 	for _, v := range values {
 		s, ok := v.(value.Symbol)
 		if !ok {
-			f.invalid(name, "is not an array of symbols")
+			l.invalid(name, "is not an array of symbols")
 			return nil
 		}
-		out = append(out, s)
+		all = append(all, s)
 	}
-	return out
+	return all
 }
 
-// described opens a described list. ok is false if the field is absent.
-func (f *fields) described(name string) (inner fields, ok bool) {
-	if !f.next() {
-		return fields{}, false
+// open begins the described list in the next field: when writing, a list with the descriptor of, if
+// present is true. ok is false if the field is absent.
+func (l *list) open(name string, of Descriptor, present bool) (in list, ok bool) {
+	switch {
+	case l.writes && !present:
+		l.null()
+		return list{}, false
+	case l.writes:
+		return openList(l.b, of), true
+	case !l.next():
+		return list{}, false
 	}
-	d, rest, err := readDescriptor(f.b)
+	d, rest, err := readDescriptor(l.b)
 	if err != nil {
-		f.fail(name, err)
-		return fields{}, false
+		l.fail(name, err)
+		return list{}, false
 	}
-	inner, rest = readFields(rest, d, f.lim)
-	if inner.err != nil {
-		f.err = inner.err
-		return fields{}, false
+	if in, rest = readList(rest, d, l.lim); in.err != nil {
+		l.err = in.err
+		return list{}, false
 	}
-	f.b = rest
-	return inner, true
+	l.b = rest
+	return in, true
 }
 
-func (f *fields) close(inner *fields) {
-	if err := inner.done(); err != nil && f.err == nil {
-		f.err = err
+func (l *list) close(in *list) {
+	var err error
+	if l.writes {
+		var b []byte
+		b, err = in.closed()
+		l.wrote(b)
+	} else {
+		err = in.done()
+	}
+	if l.err == nil {
+		l.err = err
 	}
 }
 

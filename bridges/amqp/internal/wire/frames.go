@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -99,14 +100,14 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 // The later frames of a delivery need only the handle (§2.7.5). After an error, out is dst.
 func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
-	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {
+	if out, err = appendPerformative(openFrame(dst, channel, t), t); err != nil {
 		return dst, 0, fmt.Errorf("cannot encode a transfer: %w", err)
 	}
 	room := int64(maxSize) - int64(len(out)-start)
 	if int64(size) > room && !t.More {
 		more := *t
 		more.More = true
-		if out, err = appendTransfer(out[:start+frameHeader], &more); err != nil {
+		if out, err = appendPerformative(out[:start+frameHeader], &more); err != nil {
 			return dst, 0, fmt.Errorf("cannot encode a transfer: %w", err)
 		}
 		room = int64(maxSize) - int64(len(out)-start)
@@ -116,6 +117,15 @@ func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize u
 	}
 	n = int(min(int64(size), room))
 	return closeFrame(out, start, n), n, nil
+}
+
+func appendPerformative(dst []byte, p Performative) ([]byte, error) {
+	if p == nil {
+		return dst, errors.New("the performative is missing")
+	}
+	l := list{writes: true, b: dst}
+	l.perform(p)
+	return l.closed()
 }
 
 func openFrame(dst []byte, channel uint16, p Performative) []byte {

@@ -225,15 +225,15 @@ const (
 
 // DeliveryState is a Received, Accepted, Rejected, Released, Modified, Declared or
 // TransactionalState, by value; nil if there is none.
-type DeliveryState interface{ deliveryState() }
+type DeliveryState interface{ deliveryState() Descriptor }
 
-func (Received) deliveryState()           {}
-func (Accepted) deliveryState()           {}
-func (Rejected) deliveryState()           {}
-func (Released) deliveryState()           {}
-func (Modified) deliveryState()           {}
-func (Declared) deliveryState()           {}
-func (TransactionalState) deliveryState() {}
+func (Received) deliveryState() Descriptor           { return DescReceived }
+func (Accepted) deliveryState() Descriptor           { return DescAccepted }
+func (Rejected) deliveryState() Descriptor           { return DescRejected }
+func (Released) deliveryState() Descriptor           { return DescReleased }
+func (Modified) deliveryState() Descriptor           { return DescModified }
+func (Declared) deliveryState() Descriptor           { return DescDeclared }
+func (TransactionalState) deliveryState() Descriptor { return DescTransactionalState }
 
 // Received says how much of a delivery has arrived, AMQP 1.0 §3.4.1.
 type Received struct {

@@ -2,79 +2,90 @@ package wire
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // DecodeHeader returns the zero Header for nil.
-func DecodeHeader(raw []byte) (Header, error) {
+func DecodeHeader(raw []byte) (h Header, err error) {
 	if raw == nil {
 		return Header{}, nil
 	}
-	f, _ := readFields(raw, DescHeader, value.Limits{})
-	h := Header{
-		Durable:       field(&f, "durable", value.ReadBool),
-		Priority:      field(&f, "priority", value.ReadUint8),
-		TTL:           field(&f, "ttl", value.ReadUint32),
-		FirstAcquirer: field(&f, "first-acquirer", value.ReadBool),
-		DeliveryCount: field(&f, "delivery-count", value.ReadUint32).V,
-	}
-	if err := f.done(); err != nil {
+	l, _ := readList(raw, DescHeader, value.Limits{})
+	h.fields(&l)
+	if err := l.done(); err != nil {
 		return Header{}, err
 	}
 	return h, nil
 }
 
-// AppendHeader also writes a delivery count of 0, because rhea reads an absent count as undefined.
 func AppendHeader(dst []byte, h *Header) []byte {
 	l := openList(dst, DescHeader)
-	putOpt(&l, h.Durable, value.AppendBool)
-	putOpt(&l, h.Priority, value.AppendUint8)
-	l.uint32(h.TTL)
-	putOpt(&l, h.FirstAcquirer, value.AppendBool)
-	put(&l, h.DeliveryCount, value.AppendUint32)
-	return l.close()
+	h.fields(&l)
+	dst, _ = l.closed() // a header can always be encoded
+	return dst
+}
+
+func (h *Header) fields(l *list) {
+	opt(l, "durable", &h.Durable, asBool)
+	opt(l, "priority", &h.Priority, asUint8)
+	opt(l, "ttl", &h.TTL, asUint32)
+	opt(l, "first-acquirer", &h.FirstAcquirer, asBool)
+	count := value.Opt[uint32]{V: h.DeliveryCount, Set: l.writes} // a count of 0 is written, too, because rhea reads an absent count as undefined
+	opt(l, "delivery-count", &count, asUint32)
+	h.DeliveryCount = count.V
 }
 
 // DecodeProperties returns the zero MessageProperties for nil. The strings of the result share one
 // copy of raw; UserID aliases raw.
-func DecodeProperties(raw []byte) (MessageProperties, error) {
+func DecodeProperties(raw []byte) (p MessageProperties, err error) {
 	if raw == nil {
 		return MessageProperties{}, nil
 	}
-	f, rest := readFields(raw, DescProperties, value.Limits{})
-	t := texts{fields: f, end: len(raw) - len(rest), all: f.n}
+	l, rest := readList(raw, DescProperties, value.Limits{})
+	t := texts{list: l, end: len(raw) - len(rest), all: l.n}
 	if t.err == nil {
 		t.copy = string(raw[:t.end])
 	}
-	p := MessageProperties{
-		MessageID:          t.id("message-id"),
-		UserID:             field(&t.fields, "user-id", value.ReadBinary).V,
-		To:                 t.text("to"),
-		Subject:            t.text("subject"),
-		ReplyTo:            t.text("reply-to"),
-		CorrelationID:      t.id("correlation-id"),
-		ContentType:        t.text("content-type"),
-		ContentEncoding:    t.text("content-encoding"),
-		AbsoluteExpiryTime: field(&t.fields, "absolute-expiry-time", value.ReadTimestamp),
-		CreationTime:       field(&t.fields, "creation-time", value.ReadTimestamp),
-		GroupID:            t.text("group-id"),
-		GroupSequence:      field(&t.fields, "group-sequence", value.ReadUint32),
-		ReplyToGroupID:     t.text("reply-to-group-id"),
-	}
-	p.Empty = t.empty
+	p.fields(&t)
 	if err := t.done(); err != nil {
 		return MessageProperties{}, err
 	}
 	return p, nil
 }
 
-// texts reads fields as substrings of one copy of the whole list.
+func AppendProperties(dst []byte, p *MessageProperties) []byte {
+	t := texts{list: openList(dst, DescProperties)}
+	p.fields(&t)
+	dst, _ = t.closed() // properties can always be encoded
+	return dst
+}
+
+func (p *MessageProperties) fields(t *texts) {
+	t.empty = p.Empty
+	t.id("message-id", &p.MessageID)
+	t.binary("user-id", &p.UserID, math.MaxInt)
+	t.text("to", &p.To, value.AppendString)
+	t.text("subject", &p.Subject, value.AppendString)
+	t.text("reply-to", &p.ReplyTo, value.AppendString)
+	t.id("correlation-id", &p.CorrelationID)
+	t.text("content-type", &p.ContentType, value.AppendSymbol)
+	t.text("content-encoding", &p.ContentEncoding, value.AppendSymbol)
+	opt(&t.list, "absolute-expiry-time", &p.AbsoluteExpiryTime, asTimestamp)
+	opt(&t.list, "creation-time", &p.CreationTime, asTimestamp)
+	t.text("group-id", &p.GroupID, value.AppendString)
+	opt(&t.list, "group-sequence", &p.GroupSequence, asUint32)
+	t.text("reply-to-group-id", &p.ReplyToGroupID, value.AppendString)
+	p.Empty = t.empty
+}
+
+// texts reads texts as substrings of one copy of the whole list.
 type texts struct {
-	fields
+	list
 	copy  string
 	end   int    // end of the fields in copy
-	all   int    // number of all fields
+	all   int    // number of all fields that are read
 	empty uint16 // bit n is set if field n is an empty string
 }
 
@@ -83,21 +94,41 @@ func (t *texts) last(n int) string {
 	return t.copy[at-n : at]
 }
 
-func (t *texts) text(name string) string {
-	v := field(&t.fields, name, value.ReadText)
-	if len(v.V) == 0 {
-		if v.Set {
-			t.empty |= 1 << (t.all - t.n - 1)
+func (t *texts) text(name string, v *string, write func([]byte, string) []byte) {
+	if t.writes {
+		if *v != "" || t.empty>>t.n&1 != 0 {
+			t.wrote(write(t.b, *v))
+		} else {
+			t.null()
 		}
-		return ""
+		return
 	}
-	return t.last(len(v.V))
+	index := t.all - t.n
+	if !t.next() {
+		return
+	}
+	text, rest, err := value.ReadText(t.b)
+	if err != nil {
+		t.fail(name, err)
+		return
+	}
+	if t.b = rest; len(text) == 0 {
+		t.empty |= 1 << index
+	} else {
+		*v = t.last(len(text))
+	}
 }
 
-func (t *texts) id(name string) ID {
-	if !t.next() {
-		return ID{}
+func (t *texts) id(name string, id *ID) {
+	switch {
+	case t.writes:
+		t.writeID(*id)
+	case t.next():
+		*id = t.readID(name)
 	}
+}
+
+func (t *texts) readID(name string) ID {
 	kind := value.KindOf(t.b)
 	var data []byte
 	var err error
@@ -111,7 +142,10 @@ func (t *texts) id(name string) ID {
 		u, t.b, err = value.ReadUUID(t.b)
 		data = u[:]
 	case value.KindUint64:
-		return t.number(name)
+		var n uint64
+		if n, t.b, err = value.ReadUint64(t.b); err == nil {
+			return ID{Kind: kind, Raw: string(binary.BigEndian.AppendUint64(nil, n))}
+		}
 	default:
 		t.invalid(name, "is a %s", kind)
 		return ID{}
@@ -123,49 +157,18 @@ func (t *texts) id(name string) ID {
 	return ID{Kind: kind, Raw: t.last(len(data))}
 }
 
-func (t *texts) number(name string) ID {
-	v, rest, err := value.ReadUint64(t.b)
-	if err != nil {
-		t.fail(name, err)
-		return ID{}
-	}
-	t.b = rest
-	var raw [8]byte
-	binary.BigEndian.PutUint64(raw[:], v)
-	return ID{Kind: value.KindUint64, Raw: string(raw[:])}
-}
-
-func AppendProperties(dst []byte, p *MessageProperties) []byte {
-	l := openList(dst, DescProperties)
-	l.id(p.MessageID)
-	l.binary(p.UserID)
-	l.optText(p.To, p.Empty&(1<<2) != 0)
-	l.optText(p.Subject, p.Empty&(1<<3) != 0)
-	l.optText(p.ReplyTo, p.Empty&(1<<4) != 0)
-	l.id(p.CorrelationID)
-	l.optSymbol(p.ContentType, p.Empty&(1<<6) != 0)
-	l.optSymbol(p.ContentEncoding, p.Empty&(1<<7) != 0)
-	putOpt(&l, p.AbsoluteExpiryTime, value.AppendTimestamp)
-	putOpt(&l, p.CreationTime, value.AppendTimestamp)
-	l.optText(p.GroupID, p.Empty&(1<<10) != 0)
-	l.uint32(p.GroupSequence)
-	l.optText(p.ReplyToGroupID, p.Empty&(1<<12) != 0)
-	return l.close()
-}
-
-// id writes a message id, or null if id.Raw does not fit id.Kind.
-func (l *list) id(id ID) {
+// writeID writes a message id, or null if id.Raw does not fit id.Kind.
+func (t *texts) writeID(id ID) {
 	switch {
 	case id.Kind == value.KindString:
-		put(l, id.Raw, value.AppendString)
+		t.wrote(value.AppendString(t.b, id.Raw))
 	case id.Kind == value.KindBinary:
-		l.n++
-		l.dst = value.AppendBinary(l.dst, []byte(id.Raw))
+		t.wrote(value.AppendBinary(t.b, []byte(id.Raw)))
 	case id.Kind == value.KindUUID && len(id.Raw) == 16:
-		put(l, value.UUID([]byte(id.Raw)), value.AppendUUID)
+		t.wrote(value.AppendUUID(t.b, value.UUID([]byte(id.Raw))))
 	case id.Kind == value.KindUint64 && len(id.Raw) == 8:
-		put(l, binary.BigEndian.Uint64([]byte(id.Raw)), value.AppendUint64)
+		t.wrote(value.AppendUint64(t.b, binary.BigEndian.Uint64([]byte(id.Raw))))
 	default:
-		l.null()
+		t.null()
 	}
 }
