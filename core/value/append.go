@@ -116,114 +116,126 @@ func appendSize(dst []byte, code byte, n int) []byte {
 // in arrays have their full width: clients expect this, because Service Bus does the same. Append
 // refuses values that Decode refuses with the default depth. After an error, it returns dst.
 func Append(dst []byte, v any) ([]byte, error) {
-	out, err := appendValue(dst, v, 0)
-	if err != nil {
-		return dst, err
+	e := encoder{dst: dst}
+	if e.value(v); e.err != nil {
+		return dst, e.err
 	}
-	return out, nil
+	return e.dst, nil
 }
 
-func appendValue(dst []byte, v any, depth int) ([]byte, error) {
+// encoder keeps the first error, after which it appends nothing more.
+type encoder struct {
+	dst   []byte
+	depth int
+	err   error
+}
+
+func (e *encoder) fail(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (e *encoder) value(v any) {
+	if e.err != nil {
+		return
+	}
 	switch v := v.(type) {
 	case nil:
-		return AppendNull(dst), nil
+		e.dst = AppendNull(e.dst)
 	case bool:
-		return AppendBool(dst, v), nil
+		e.dst = AppendBool(e.dst, v)
 	case uint8:
-		return AppendUint8(dst, v), nil
+		e.dst = AppendUint8(e.dst, v)
 	case uint16:
-		return AppendUint16(dst, v), nil
+		e.dst = AppendUint16(e.dst, v)
 	case uint32:
-		return AppendUint32(dst, v), nil
+		e.dst = AppendUint32(e.dst, v)
 	case uint64:
-		return AppendUint64(dst, v), nil
+		e.dst = AppendUint64(e.dst, v)
 	case int8:
-		return AppendInt8(dst, v), nil
+		e.dst = AppendInt8(e.dst, v)
 	case int16:
-		return AppendInt16(dst, v), nil
+		e.dst = AppendInt16(e.dst, v)
 	case int32:
-		return AppendInt32(dst, v), nil
+		e.dst = AppendInt32(e.dst, v)
 	case int64:
-		return AppendInt64(dst, v), nil
+		e.dst = AppendInt64(e.dst, v)
 	case float32:
-		return AppendFloat32(dst, v), nil
+		e.dst = AppendFloat32(e.dst, v)
 	case float64:
-		return AppendFloat64(dst, v), nil
+		e.dst = AppendFloat64(e.dst, v)
 	case Decimal32:
-		return append(append(dst, codeDecimal32), v[:]...), nil
+		e.dst = append(append(e.dst, codeDecimal32), v[:]...)
 	case Decimal64:
-		return append(append(dst, codeDecimal64), v[:]...), nil
+		e.dst = append(append(e.dst, codeDecimal64), v[:]...)
 	case Decimal128:
-		return append(append(dst, codeDecimal128), v[:]...), nil
+		e.dst = append(append(e.dst, codeDecimal128), v[:]...)
 	case Char:
 		if v < 0 || v > utf8.MaxRune {
-			return nil, fmt.Errorf("char %d is not a Unicode code point", v)
+			e.fail("char %d is not a Unicode code point", v)
 		}
-		return binary.BigEndian.AppendUint32(append(dst, codeChar), uint32(v)), nil
+		e.dst = binary.BigEndian.AppendUint32(append(e.dst, codeChar), uint32(v))
 	case Timestamp:
-		return AppendTimestamp(dst, v), nil
+		e.dst = AppendTimestamp(e.dst, v)
 	case UUID:
-		return AppendUUID(dst, v), nil
+		e.dst = AppendUUID(e.dst, v)
 	case []byte:
-		return AppendBinary(dst, v), nil
+		e.dst = AppendBinary(e.dst, v)
 	case string:
 		if !utf8.ValidString(v) {
-			return nil, fmt.Errorf("string %.40q is not valid UTF-8", v)
+			e.fail("string %.40q is not valid UTF-8", v)
 		}
-		return AppendString(dst, v), nil
+		e.dst = AppendString(e.dst, v)
 	case Symbol:
 		if !utf8.ValidString(string(v)) {
-			return nil, fmt.Errorf("symbol %.40q is not valid UTF-8", string(v))
+			e.fail("symbol %.40q is not valid UTF-8", string(v))
 		}
-		return AppendSymbol(dst, v), nil
+		e.dst = AppendSymbol(e.dst, v)
+	default:
+		e.compound(v)
 	}
-	if depth++; depth > DefaultLimits.Depth {
-		return nil, fmt.Errorf("the value is nested deeper than %d levels", DefaultLimits.Depth)
+}
+
+func (e *encoder) compound(v any) {
+	if e.depth++; e.depth > DefaultLimits.Depth {
+		e.fail("the value is nested deeper than %d levels", DefaultLimits.Depth)
+		return
 	}
 	switch v := v.(type) {
 	case List:
-		return appendList(dst, v, depth)
+		dst, mark := OpenList(e.dst)
+		e.dst = dst
+		for _, element := range v {
+			e.value(element)
+		}
+		e.dst = CloseList(e.dst, mark, len(v))
 	case Map:
-		return appendMap(dst, v, depth)
+		e.entries(v)
 	case Array:
-		return appendArray(dst, v, depth)
+		e.array(v)
 	case Described:
-		dst, err := appendValue(append(dst, codeDescribed), v.Descriptor, depth)
-		if err != nil {
-			return nil, err
-		}
-		return appendValue(dst, v.Value, depth)
+		e.dst = append(e.dst, codeDescribed)
+		e.value(v.Descriptor)
+		e.value(v.Value)
+	default:
+		e.fail("a value of Go type %T has no AMQP type", v)
 	}
-	return nil, fmt.Errorf("a value of Go type %T has no AMQP type", v)
+	e.depth--
 }
 
-func appendList(dst []byte, l List, depth int) ([]byte, error) {
-	dst, mark := OpenList(dst)
-	for _, v := range l {
-		var err error
-		if dst, err = appendValue(dst, v, depth); err != nil {
-			return nil, err
+func (e *encoder) entries(m Map) {
+	dst, mark := OpenMap(e.dst)
+	e.dst = dst
+	for _, entry := range m {
+		if k := KindOfValue(entry.Key); !isKey(k) {
+			e.fail("a map key of Go type %T is not allowed", entry.Key)
 		}
+		e.value(entry.Key)
+		e.value(entry.Value)
 	}
-	return CloseList(dst, mark, len(l)), nil
-}
-
-func appendMap(dst []byte, m Map, depth int) ([]byte, error) {
-	dst, mark := OpenMap(dst)
-	for _, e := range m {
-		if k := KindOfValue(e.Key); !isKey(k) {
-			return nil, fmt.Errorf("a map key of Go type %T is not allowed", e.Key)
-		}
-		var err error
-		if dst, err = appendValue(dst, e.Key, depth); err != nil {
-			return nil, err
-		}
-		if dst, err = appendValue(dst, e.Value, depth); err != nil {
-			return nil, err
-		}
+	if e.err == nil && hasDuplicateKeys(e.dst[mark+openSize:], len(m)) {
+		e.fail("a map has the same key twice")
 	}
-	if hasDuplicateKeys(dst[mark+openSize:], len(m)) {
-		return nil, fmt.Errorf("a map has the same key twice")
-	}
-	return CloseMap(dst, mark, len(m)), nil
+	e.dst = CloseMap(e.dst, mark, len(m))
 }

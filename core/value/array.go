@@ -2,7 +2,6 @@ package value
 
 import (
 	"encoding/binary"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -19,10 +18,11 @@ var elemCodes = [...]byte{
 	KindList: codeList32, KindMap: codeMap32, KindArray: codeArray32,
 }
 
-func appendArray(dst []byte, a Array, depth int) ([]byte, error) {
+func (e *encoder) array(a Array) {
 	kind := a.elem()
 	if kind < KindNull || kind > KindArray {
-		return nil, fmt.Errorf("an array cannot have elements of type %s", kind)
+		e.fail("an array cannot have elements of type %s", kind)
+		return
 	}
 	code := elemCodes[kind]
 	if code == codeBinary8 || code == codeString8 || code == codeSymbol8 {
@@ -33,24 +33,20 @@ func appendArray(dst []byte, a Array, depth int) ([]byte, error) {
 			}
 		}
 	}
-	dst, mark := open(dst, codeArray8)
+	dst, mark := open(e.dst, codeArray8)
+	e.dst = dst
 	if a.Descriptor != nil {
-		var err error
-		if dst, err = appendValue(append(dst, codeDescribed), a.Descriptor, depth); err != nil {
-			return nil, err
-		}
+		e.dst = append(e.dst, codeDescribed)
+		e.value(a.Descriptor)
 	}
-	dst = append(dst, code)
+	e.dst = append(e.dst, code)
 	for _, v := range a.Values {
 		if k := KindOfValue(v); k != kind {
-			return nil, fmt.Errorf("an array of %s has an element of type %s", kind, k)
+			e.fail("an array of %s has an element of type %s", kind, k)
 		}
-		var err error
-		if dst, err = appendElem(dst, code, v, depth); err != nil {
-			return nil, err
-		}
+		e.elem(code, v)
 	}
-	return closeCompound(dst, mark, len(a.Values)), nil
+	e.dst = closeCompound(e.dst, mark, len(a.Values))
 }
 
 func textLen(v any) int {
@@ -65,37 +61,42 @@ func textLen(v any) int {
 	return 0
 }
 
-func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
+func (e *encoder) elem(code byte, v any) {
 	switch v := v.(type) {
 	case bool:
 		if v {
-			return append(dst, 1), nil
+			e.dst = append(e.dst, 1)
+		} else {
+			e.dst = append(e.dst, 0)
 		}
-		return append(dst, 0), nil
+		return
 	case uint32:
-		return binary.BigEndian.AppendUint32(dst, v), nil
+		e.dst = binary.BigEndian.AppendUint32(e.dst, v)
+		return
 	case uint64:
-		return binary.BigEndian.AppendUint64(dst, v), nil
+		e.dst = binary.BigEndian.AppendUint64(e.dst, v)
+		return
 	case int32:
-		return binary.BigEndian.AppendUint32(dst, uint32(v)), nil
+		e.dst = binary.BigEndian.AppendUint32(e.dst, uint32(v))
+		return
 	case int64:
-		return binary.BigEndian.AppendUint64(dst, uint64(v)), nil
+		e.dst = binary.BigEndian.AppendUint64(e.dst, uint64(v))
+		return
 	}
 	// Other types have one width; only their size and count may have another width than code says.
-	start := len(dst)
-	dst, err := appendValue(dst, v, depth)
-	if err != nil {
-		return nil, err
+	start := len(e.dst)
+	if e.value(v); e.err != nil {
+		return
 	}
-	got := dst[start]
+	got := e.dst[start]
 	if got == codeList0 {
-		dst = append(dst[:start], codeList8, 1, 0)
+		e.dst = append(e.dst[:start], codeList8, 1, 0)
 		got = codeList8
 	}
 	if code >= codeBinary8 && code&wide != 0 && got&wide == 0 {
-		dst = widen(dst, start)
+		e.dst = widen(e.dst, start)
 	}
-	return append(dst[:start], dst[start+1:]...), nil
+	e.dst = slices.Delete(e.dst, start, start+1)
 }
 
 // openSize is the length of a compound's constructor, size and count in their 8-bit form.

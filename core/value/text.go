@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -39,18 +40,12 @@ func Text(v any) string {
 		return string(v)
 	case Char:
 		return string(rune(v))
-	case UUID:
-		return v.String()
+	case UUID, Decimal32, Decimal64, Decimal128:
+		return v.(fmt.Stringer).String()
 	case Timestamp:
 		return v.Time().Format("2006-01-02T15:04:05.000Z07:00")
 	case []byte:
 		return base64.StdEncoding.EncodeToString(v)
-	case Decimal32:
-		return v.String()
-	case Decimal64:
-		return v.String()
-	case Decimal128:
-		return v.String()
 	case Described:
 		if text, ok := describedText(v); ok {
 			return text
@@ -104,12 +99,8 @@ func AppendJSON(dst []byte, v any) []byte {
 		return AppendFloatText(dst, float64(v), 32)
 	case float64:
 		return AppendFloatText(dst, v, 64)
-	case Decimal32:
-		return appendDecimalJSON(dst, v.String())
-	case Decimal64:
-		return appendDecimalJSON(dst, v.String())
-	case Decimal128:
-		return appendDecimalJSON(dst, v.String())
+	case Decimal32, Decimal64, Decimal128:
+		return appendDecimalJSON(dst, Text(v))
 	case List:
 		return appendListJSON(dst, v)
 	case Array:

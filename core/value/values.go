@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -83,61 +84,25 @@ func (a Array) elem() Kind {
 type Described struct{ Descriptor, Value any }
 
 // KindOfValue returns the AMQP type of v, or KindInvalid if v has none of this package's types.
-func KindOfValue(v any) Kind {
-	switch v.(type) {
-	case nil:
-		return KindNull
-	case bool:
-		return KindBool
-	case uint8:
-		return KindUint8
-	case uint16:
-		return KindUint16
-	case uint32:
-		return KindUint32
-	case uint64:
-		return KindUint64
-	case int8:
-		return KindInt8
-	case int16:
-		return KindInt16
-	case int32:
-		return KindInt32
-	case int64:
-		return KindInt64
-	case float32:
-		return KindFloat32
-	case float64:
-		return KindFloat64
-	case Decimal32:
-		return KindDecimal32
-	case Decimal64:
-		return KindDecimal64
-	case Decimal128:
-		return KindDecimal128
-	case Char:
-		return KindChar
-	case Timestamp:
-		return KindTimestamp
-	case UUID:
-		return KindUUID
-	case []byte:
-		return KindBinary
-	case string:
-		return KindString
-	case Symbol:
-		return KindSymbol
-	case List:
-		return KindList
-	case Map:
-		return KindMap
-	case Array:
-		return KindArray
-	case Described:
-		return KindDescribed
-	}
-	return KindInvalid
+func KindOfValue(v any) Kind { return kindsOfTypes[reflect.TypeOf(v)] }
+
+// Zeros has the zero value of each type, by Kind.
+var Zeros = [...]any{
+	KindNull: nil, KindBool: false, KindUint8: uint8(0), KindUint16: uint16(0), KindUint32: uint32(0), KindUint64: uint64(0),
+	KindInt8: int8(0), KindInt16: int16(0), KindInt32: int32(0), KindInt64: int64(0), KindFloat32: float32(0), KindFloat64: float64(0),
+	KindDecimal32: Decimal32{}, KindDecimal64: Decimal64{}, KindDecimal128: Decimal128{},
+	KindChar: Char(0), KindTimestamp: Timestamp(0), KindUUID: UUID{}, KindBinary: []byte{}, KindString: "", KindSymbol: Symbol(""),
+	KindList: List{}, KindMap: Map{}, KindArray: Array{}, KindDescribed: Described{},
 }
+
+// The nil in Zeros that belongs to KindInvalid is replaced by that of KindNull.
+var kindsOfTypes = func() map[reflect.Type]Kind {
+	all := map[reflect.Type]Kind{}
+	for k, v := range Zeros {
+		all[reflect.TypeOf(v)] = Kind(k)
+	}
+	return all
+}()
 
 type Opt[T any] struct {
 	V   T

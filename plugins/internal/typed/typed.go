@@ -18,278 +18,234 @@ type Error string
 func (e Error) Error() string { return string(e) }
 
 // v comes from another program, so Of checks it.
-func Of(v *pb.Value) (any, error) { return of(v, 0) }
+func Of(v *pb.Value) (any, error) {
+	var c converter
+	out := c.of(v)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return out, nil
+}
 
-func of(v *pb.Value, depth int) (any, error) {
+func From(v any) (*pb.Value, error) {
+	var c converter
+	out := c.from(v)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return out, nil
+}
+
+// converter keeps the first error; after it, results must not be used.
+type converter struct {
+	depth int
+	err   error
+}
+
+func (c *converter) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = Error(fmt.Sprintf(format, args...))
+	}
+}
+
+// enter reports whether the next level of nesting is allowed.
+func (c *converter) enter() bool {
+	if c.depth++; c.depth > maxDepth {
+		c.fail("the value is nested deeper than 32")
+	}
+	return c.err == nil
+}
+
+func (c *converter) of(v *pb.Value) any {
 	switch k := v.GetKind().(type) {
 	case nil:
-		return nil, nil
+		return nil
 	case *pb.Value_BoolValue:
-		return k.BoolValue, nil
+		return k.BoolValue
 	case *pb.Value_UbyteValue:
-		return ranged[uint8](k.UbyteValue, math.MaxUint8, "ubyte")
+		return uint8(c.ranged(int64(k.UbyteValue), 0, math.MaxUint8, "ubyte"))
 	case *pb.Value_UshortValue:
-		return ranged[uint16](k.UshortValue, math.MaxUint16, "ushort")
+		return uint16(c.ranged(int64(k.UshortValue), 0, math.MaxUint16, "ushort"))
 	case *pb.Value_UintValue:
-		return k.UintValue, nil
+		return k.UintValue
 	case *pb.Value_UlongValue:
-		return k.UlongValue, nil
+		return k.UlongValue
 	case *pb.Value_ByteValue:
-		return signed[int8](k.ByteValue, math.MaxInt8, "byte")
+		return int8(c.ranged(int64(k.ByteValue), math.MinInt8, math.MaxInt8, "byte"))
 	case *pb.Value_ShortValue:
-		return signed[int16](k.ShortValue, math.MaxInt16, "short")
+		return int16(c.ranged(int64(k.ShortValue), math.MinInt16, math.MaxInt16, "short"))
 	case *pb.Value_IntValue:
-		return k.IntValue, nil
+		return k.IntValue
 	case *pb.Value_LongValue:
-		return k.LongValue, nil
+		return k.LongValue
 	case *pb.Value_FloatValue:
-		return k.FloatValue, nil
+		return k.FloatValue
 	case *pb.Value_DoubleValue:
-		return k.DoubleValue, nil
+		return k.DoubleValue
 	case *pb.Value_Decimal32Value:
-		return sized(k.Decimal32Value, 4, "decimal32", func(b []byte) any { return value.Decimal32(b) })
+		return value.Decimal32(c.sized(k.Decimal32Value, 4, "decimal32"))
 	case *pb.Value_Decimal64Value:
-		return sized(k.Decimal64Value, 8, "decimal64", func(b []byte) any { return value.Decimal64(b) })
+		return value.Decimal64(c.sized(k.Decimal64Value, 8, "decimal64"))
 	case *pb.Value_Decimal128Value:
-		return sized(k.Decimal128Value, 16, "decimal128", func(b []byte) any { return value.Decimal128(b) })
+		return value.Decimal128(c.sized(k.Decimal128Value, 16, "decimal128"))
 	case *pb.Value_CharValue:
-		c, err := ranged[uint32](k.CharValue, 0x10ffff, "char")
-		if err != nil {
-			return nil, err
-		}
-		return value.Char(c.(uint32)), nil
+		return value.Char(c.ranged(int64(k.CharValue), 0, 0x10ffff, "char"))
 	case *pb.Value_TimestampValue:
-		return value.Timestamp(k.TimestampValue), nil
+		return value.Timestamp(k.TimestampValue)
 	case *pb.Value_UuidValue:
-		return sized(k.UuidValue, 16, "uuid", func(b []byte) any { return value.UUID(b) })
+		return value.UUID(c.sized(k.UuidValue, 16, "uuid"))
 	case *pb.Value_BinaryValue:
-		return append([]byte{}, k.BinaryValue...), nil
+		return append([]byte{}, k.BinaryValue...)
 	case *pb.Value_StringValue:
-		return k.StringValue, nil
+		return k.StringValue
 	case *pb.Value_SymbolValue:
-		return value.Symbol(k.SymbolValue), nil
+		return value.Symbol(k.SymbolValue)
 	}
-	if depth == maxDepth {
-		return nil, Error("the value is nested deeper than 32")
+	if !c.enter() {
+		return nil
 	}
+	defer func() { c.depth-- }()
 	switch k := v.Kind.(type) {
 	case *pb.Value_ListValue:
-		l, err := all(k.ListValue.GetValues(), depth+1)
-		return value.List(l), err
+		return value.List(c.all(k.ListValue.GetValues()))
 	case *pb.Value_MapValue:
-		return mapOf(k.MapValue, depth+1)
-	case *pb.Value_ArrayValue:
-		return arrayOf(k.ArrayValue, depth+1)
-	case *pb.Value_DescribedValue:
-		descriptor, err := of(k.DescribedValue.GetDescriptor_(), depth+1)
-		if err != nil {
-			return nil, err
+		m := make(value.Map, len(k.MapValue.GetEntries()))
+		for i, e := range k.MapValue.GetEntries() {
+			m[i] = value.Entry{Key: c.of(e.GetKey()), Value: c.of(e.GetValue())}
 		}
-		described, err := of(k.DescribedValue.GetValue(), depth+1)
-		return value.Described{Descriptor: descriptor, Value: described}, err
+		return m
+	case *pb.Value_ArrayValue:
+		return c.array(k.ArrayValue)
+	case *pb.Value_DescribedValue:
+		return value.Described{Descriptor: c.of(k.DescribedValue.GetDescriptor_()), Value: c.of(k.DescribedValue.GetValue())}
 	}
-	return nil, Error(fmt.Sprintf("there is no value of kind %T", v.Kind))
+	c.fail("there is no value of kind %T", v.Kind)
+	return nil
 }
 
-func ranged[T uint8 | uint16 | uint32](v, most uint32, name string) (any, error) {
-	if v > most {
-		return nil, Error(fmt.Sprintf("%d is not of the type %s", v, name))
+func (c *converter) ranged(v, least, most int64, name string) int64 {
+	if v < least || v > most {
+		c.fail("%d is not of the type %s", v, name)
 	}
-	return T(v), nil
+	return v
 }
 
-func signed[T int8 | int16](v, most int32, name string) (any, error) {
-	if v > most || v < -most-1 {
-		return nil, Error(fmt.Sprintf("%d is not of the type %s", v, name))
-	}
-	return T(v), nil
-}
-
-func sized(b []byte, n int, name string, as func([]byte) any) (any, error) {
+// sized returns n bytes.
+func (c *converter) sized(b []byte, n int, name string) []byte {
 	if len(b) != n {
-		return nil, Error(fmt.Sprintf("%d bytes are not of the type %s", len(b), name))
+		c.fail("%d bytes are not of the type %s", len(b), name)
+		return make([]byte, n)
 	}
-	return as(b), nil
+	return b
 }
 
-func all(vs []*pb.Value, depth int) ([]any, error) {
+func (c *converter) all(vs []*pb.Value) []any {
 	l := make([]any, len(vs))
 	for i, v := range vs {
-		var err error
-		if l[i], err = of(v, depth); err != nil {
-			return nil, err
-		}
+		l[i] = c.of(v)
 	}
-	return l, nil
+	return l
 }
 
-func mapOf(m *pb.Map, depth int) (any, error) {
-	out := make(value.Map, len(m.GetEntries()))
-	for i, e := range m.GetEntries() {
-		k, err := of(e.GetKey(), depth)
-		if err != nil {
-			return nil, err
-		}
-		v, err := of(e.GetValue(), depth)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = value.Entry{Key: k, Value: v}
+func (c *converter) array(a *pb.Array) value.Array {
+	out := value.Array{Values: c.all(a.GetValues()), Descriptor: c.of(a.GetDescriptor_())}
+	sample := c.of(a.GetOf())
+	if len(out.Values) > 0 {
+		sample = out.Values[0]
 	}
-	return out, nil
-}
-
-func arrayOf(a *pb.Array, depth int) (any, error) {
-	vs, err := all(a.GetValues(), depth)
-	if err != nil {
-		return nil, err
-	}
-	out := value.Array{Values: vs}
-	if a.GetDescriptor_() != nil {
-		if out.Descriptor, err = of(a.GetDescriptor_(), depth); err != nil {
-			return nil, err
-		}
-	}
-	if len(vs) > 0 {
-		out.Elem = value.KindOfValue(vs[0])
-		return out, nil
-	}
-	sample, err := of(a.GetOf(), depth)
 	out.Elem = value.KindOfValue(sample)
-	return out, err
+	return out
 }
 
-func From(v any) (*pb.Value, error) { return from(v, 0) }
-
-func from(v any, depth int) (*pb.Value, error) {
+func (c *converter) from(v any) *pb.Value {
 	switch v := v.(type) {
 	case nil:
-		return &pb.Value{}, nil
+		return &pb.Value{}
 	case bool:
-		return &pb.Value{Kind: &pb.Value_BoolValue{BoolValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_BoolValue{BoolValue: v}}
 	case uint8:
-		return &pb.Value{Kind: &pb.Value_UbyteValue{UbyteValue: uint32(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_UbyteValue{UbyteValue: uint32(v)}}
 	case uint16:
-		return &pb.Value{Kind: &pb.Value_UshortValue{UshortValue: uint32(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_UshortValue{UshortValue: uint32(v)}}
 	case uint32:
-		return &pb.Value{Kind: &pb.Value_UintValue{UintValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_UintValue{UintValue: v}}
 	case uint64:
-		return &pb.Value{Kind: &pb.Value_UlongValue{UlongValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_UlongValue{UlongValue: v}}
 	case int8:
-		return &pb.Value{Kind: &pb.Value_ByteValue{ByteValue: int32(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_ByteValue{ByteValue: int32(v)}}
 	case int16:
-		return &pb.Value{Kind: &pb.Value_ShortValue{ShortValue: int32(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_ShortValue{ShortValue: int32(v)}}
 	case int32:
-		return &pb.Value{Kind: &pb.Value_IntValue{IntValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_IntValue{IntValue: v}}
 	case int64:
-		return &pb.Value{Kind: &pb.Value_LongValue{LongValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_LongValue{LongValue: v}}
 	case float32:
-		return &pb.Value{Kind: &pb.Value_FloatValue{FloatValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_FloatValue{FloatValue: v}}
 	case float64:
-		return &pb.Value{Kind: &pb.Value_DoubleValue{DoubleValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_DoubleValue{DoubleValue: v}}
 	case value.Decimal32:
-		return &pb.Value{Kind: &pb.Value_Decimal32Value{Decimal32Value: v[:]}}, nil
+		return &pb.Value{Kind: &pb.Value_Decimal32Value{Decimal32Value: v[:]}}
 	case value.Decimal64:
-		return &pb.Value{Kind: &pb.Value_Decimal64Value{Decimal64Value: v[:]}}, nil
+		return &pb.Value{Kind: &pb.Value_Decimal64Value{Decimal64Value: v[:]}}
 	case value.Decimal128:
-		return &pb.Value{Kind: &pb.Value_Decimal128Value{Decimal128Value: v[:]}}, nil
+		return &pb.Value{Kind: &pb.Value_Decimal128Value{Decimal128Value: v[:]}}
 	case value.Char:
-		return &pb.Value{Kind: &pb.Value_CharValue{CharValue: uint32(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_CharValue{CharValue: uint32(v)}}
 	case value.Timestamp:
-		return &pb.Value{Kind: &pb.Value_TimestampValue{TimestampValue: int64(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_TimestampValue{TimestampValue: int64(v)}}
 	case value.UUID:
-		return &pb.Value{Kind: &pb.Value_UuidValue{UuidValue: v[:]}}, nil
+		return &pb.Value{Kind: &pb.Value_UuidValue{UuidValue: v[:]}}
 	case []byte:
-		return &pb.Value{Kind: &pb.Value_BinaryValue{BinaryValue: v}}, nil
+		return &pb.Value{Kind: &pb.Value_BinaryValue{BinaryValue: v}}
 	case string:
-		return &pb.Value{Kind: &pb.Value_StringValue{StringValue: Text(v)}}, nil
+		return &pb.Value{Kind: &pb.Value_StringValue{StringValue: Text(v)}}
 	case value.Symbol:
-		return &pb.Value{Kind: &pb.Value_SymbolValue{SymbolValue: Text(string(v))}}, nil
+		return &pb.Value{Kind: &pb.Value_SymbolValue{SymbolValue: Text(string(v))}}
 	}
-	if depth == maxDepth {
-		return nil, Error("the value is nested deeper than 32")
+	if !c.enter() {
+		return nil
 	}
+	defer func() { c.depth-- }()
 	switch v := v.(type) {
 	case value.List:
-		vs, err := fromAll(v, depth+1)
-		return &pb.Value{Kind: &pb.Value_ListValue{ListValue: &pb.List{Values: vs}}}, err
+		return &pb.Value{Kind: &pb.Value_ListValue{ListValue: &pb.List{Values: c.fromAll(v)}}}
 	case value.Map:
-		return fromMap(v, depth+1)
-	case value.Array:
-		return fromArray(v, depth+1)
-	case value.Described:
-		descriptor, err := from(v.Descriptor, depth+1)
-		if err != nil {
-			return nil, err
+		entries := make([]*pb.Map_Entry, len(v))
+		for i, e := range v {
+			entries[i] = &pb.Map_Entry{Key: c.from(e.Key), Value: c.from(e.Value)}
 		}
-		described, err := from(v.Value, depth+1)
-		return &pb.Value{Kind: &pb.Value_DescribedValue{DescribedValue: &pb.Described{Descriptor_: descriptor, Value: described}}}, err
+		return &pb.Value{Kind: &pb.Value_MapValue{MapValue: &pb.Map{Entries: entries}}}
+	case value.Array:
+		out := &pb.Array{Values: c.fromAll(v.Values)}
+		if len(v.Values) == 0 {
+			out.Of = zeros[v.Elem]
+		}
+		if v.Descriptor != nil {
+			out.Descriptor_ = c.from(v.Descriptor)
+		}
+		return &pb.Value{Kind: &pb.Value_ArrayValue{ArrayValue: out}}
+	case value.Described:
+		described := &pb.Described{Descriptor_: c.from(v.Descriptor), Value: c.from(v.Value)}
+		return &pb.Value{Kind: &pb.Value_DescribedValue{DescribedValue: described}}
 	}
-	return nil, Error(fmt.Sprintf("the Go type %T has no AMQP type", v))
+	c.fail("the Go type %T has no AMQP type", v)
+	return nil
 }
 
-func fromAll(vs []any, depth int) ([]*pb.Value, error) {
+func (c *converter) fromAll(vs []any) []*pb.Value {
 	out := make([]*pb.Value, len(vs))
 	for i, v := range vs {
-		var err error
-		if out[i], err = from(v, depth); err != nil {
-			return nil, err
-		}
+		out[i] = c.from(v)
 	}
-	return out, nil
-}
-
-func fromMap(m value.Map, depth int) (*pb.Value, error) {
-	entries := make([]*pb.Map_Entry, len(m))
-	for i, e := range m {
-		k, err := from(e.Key, depth)
-		if err != nil {
-			return nil, err
-		}
-		v, err := from(e.Value, depth)
-		if err != nil {
-			return nil, err
-		}
-		entries[i] = &pb.Map_Entry{Key: k, Value: v}
-	}
-	return &pb.Value{Kind: &pb.Value_MapValue{MapValue: &pb.Map{Entries: entries}}}, nil
-}
-
-func fromArray(a value.Array, depth int) (*pb.Value, error) {
-	vs, err := fromAll(a.Values, depth)
-	if err != nil {
-		return nil, err
-	}
-	out := &pb.Array{Values: vs}
-	if len(vs) == 0 {
-		out.Of = zeros[a.Elem]
-	}
-	if a.Descriptor != nil {
-		if out.Descriptor_, err = from(a.Descriptor, depth); err != nil {
-			return nil, err
-		}
-	}
-	return &pb.Value{Kind: &pb.Value_ArrayValue{ArrayValue: out}}, nil
+	return out
 }
 
 // zeros are for arrays without elements. They must not be changed.
 var zeros = map[value.Kind]*pb.Value{}
 
 func init() {
-	for _, v := range []any{
-		nil, false, uint8(0), uint16(0), uint32(0), uint64(0), int8(0), int16(0), int32(0), int64(0), float32(0), float64(0),
-		value.Decimal32{},
-		value.Decimal64{},
-		value.Decimal128{},
-		value.Char(0), value.Timestamp(0),
-		value.UUID{},
-		[]byte{},
-		"", value.Symbol(""),
-		value.List{},
-		value.Map{},
-		value.ArrayOf([]bool{}),
-	} {
-		zeros[value.KindOfValue(v)], _ = from(v, 0) // each of them can be converted
+	for k, v := range value.Zeros {
+		zeros[value.Kind(k)], _ = From(v) // each of them can be converted
 	}
 }
 
