@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"context"
+
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -13,25 +15,50 @@ const (
 	CloudEvents = "cloudevents"
 )
 
-func Names() []string {
-	return []string{JSON, MessagePack, CBOR, AMQP, Text, CloudEvents}
+// format is a serializer. No name is registered for the content type of AMQP values.
+type format struct {
+	name   string
+	title  string // in errors
+	types  []string
+	decode func(contentType string, payload []byte) (any, error)
+	encode func(contentType string, v any) (payload []byte, produced string, err error)
 }
 
-func Named(name string) core.Serializer {
-	switch name {
-	case JSON:
-		return jsonFormat{}
-	case MessagePack:
-		return msgpackFormat{}
-	case CBOR:
-		return cborFormat{}
-	case AMQP:
-		return amqpFormat{}
-	case Text:
-		return textFormat{}
-	case CloudEvents:
-		return cloudEvents{}
-	default:
-		return nil
+var formats = [...]format{
+	{JSON, "JSON", []string{typeJSON, "application/*+json", "text/json"}, decodeJSON, encodeJSON},
+	{MessagePack, "MessagePack", []string{"application/msgpack", "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}, decodeMessagePack, encodeMessagePack},
+	{CBOR, "CBOR", []string{"application/cbor", "application/*+cbor"}, decodeCBOR, encodeCBOR},
+	{AMQP, "an AMQP value", []string{"application/x-amqp-value"}, decodeAMQP, encodeAMQP},
+	{Text, "text", []string{"text/plain"}, decodeText, encodeText},
+	{CloudEvents, "JSON", []string{typeCloudEvents}, decodeEvent, encodeEvent},
+}
+
+func Names() (names []string) {
+	for _, f := range formats {
+		names = append(names, f.name)
 	}
+	return names
+}
+
+// Named returns nil for an unknown name.
+func Named(name string) core.Serializer {
+	for i := range formats {
+		if formats[i].name == name {
+			return &formats[i]
+		}
+	}
+	return nil
+}
+
+func (f *format) ContentTypes() []string { return f.types }
+
+func (f *format) Decode(_ context.Context, contentType string, payload []byte) (any, error) {
+	if len(payload) > maxSize {
+		return nil, &malformed{f.title, 0, tooLarge}
+	}
+	return f.decode(contentType, payload)
+}
+
+func (f *format) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
+	return f.encode(contentType, v)
 }

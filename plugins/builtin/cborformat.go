@@ -1,7 +1,7 @@
 package builtin
 
 import (
-	"context"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -12,18 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-const typeCBOR = "application/cbor"
-
-type cborFormat struct{}
-
-var cborTypes = []string{typeCBOR, "application/*+cbor"}
-
-func (cborFormat) ContentTypes() []string { return cborTypes }
-
-func (cborFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
-	if len(payload) > maxSize {
-		return nil, &malformed{"CBOR", 0, tooLarge}
-	}
+func decodeCBOR(_ string, payload []byte) (any, error) {
 	r := &cborReader{b: payload, depth: maxDepth + 2, elements: maxElements} // two levels more: a decimal is a tag with a list
 	v := r.definite()
 	if r.at != len(payload) {
@@ -35,9 +24,10 @@ func (cborFormat) Decode(_ context.Context, _ string, payload []byte) (any, erro
 	return v, nil
 }
 
-func (cborFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
-	payload, err = appendCBOR(nil, v, maxDepth)
-	return payload, contentType, err
+func encodeCBOR(contentType string, v any) (payload []byte, produced string, err error) {
+	w := cborWriter{walk: walk{left: maxDepth}}
+	w.write(v)
+	return w.dst, contentType, w.err
 }
 
 const (
@@ -62,140 +52,134 @@ const (
 	tagCBOR        = 55799
 )
 
-func appendCBOR(dst []byte, v any, depth int) ([]byte, error) {
+type cborWriter struct {
+	dst []byte
+	walk
+}
+
+func (w *cborWriter) write(v any) {
 	if d, ok := v.(value.Described); ok {
 		if tag, ok := d.Descriptor.(uint64); ok {
-			if depth == 0 {
-				return nil, errDepth
-			}
-			return appendCBOR(appendHead(dst, cborTag, tag), d.Value, depth-1)
+			w.head(cborTag, tag)
+			w.elements(value.List{d.Value}, w.write)
+			return
 		}
 	}
 	v, err := simplified(v)
 	if err != nil {
-		return nil, err
+		w.fail(err)
+		return
 	}
 	switch v := v.(type) {
 	case nil:
-		return append(dst, cborSimple<<5|22), nil
+		w.dst = append(w.dst, cborSimple<<5|22)
 	case bool:
+		simple := byte(20)
 		if v {
-			return append(dst, cborSimple<<5|21), nil
+			simple = 21
 		}
-		return append(dst, cborSimple<<5|20), nil
+		w.dst = append(w.dst, cborSimple<<5|simple)
 	case int64:
-		return appendCBORInt(dst, v), nil
+		w.int(v)
 	case uint64:
-		return appendHead(dst, cborUnsigned, v), nil
+		w.head(cborUnsigned, v)
 	case float32:
-		return binary.BigEndian.AppendUint32(append(dst, cborSimple<<5|26), math.Float32bits(v)), nil
+		w.dst = binary.BigEndian.AppendUint32(append(w.dst, cborSimple<<5|26), math.Float32bits(v))
 	case float64:
-		return binary.BigEndian.AppendUint64(append(dst, cborSimple<<5|27), math.Float64bits(v)), nil
+		w.float(v)
 	case string:
-		return appendCBORText(dst, v), nil
+		v = strings.ToValidUTF8(v, "\uFFFD")
+		w.head(cborText, uint64(len(v)))
+		w.dst = append(w.dst, v...)
 	case []byte:
-		return append(appendHead(dst, cborBytes, uint64(len(v))), v...), nil
+		w.bytes(v)
 	case value.UUID:
-		return append(appendHead(appendHead(dst, cborTag, tagUUID), cborBytes, 16), v[:]...), nil
+		w.head(cborTag, tagUUID)
+		w.bytes(v[:])
 	case value.Timestamp:
-		return appendCBORTime(dst, v), nil
+		w.time(v)
 	case value.List:
-		return appendInside(appendHead(dst, cborArray, uint64(len(v))), v, nil, depth)
+		w.head(cborArray, uint64(len(v)))
+		w.elements(v, w.write)
 	case value.Map:
-		return appendInside(appendHead(dst, cborMap, uint64(len(v))), nil, v, depth)
+		w.head(cborMap, uint64(len(v)))
+		w.entries(v, 1, w.write) // depth 1, because a key may be a decimal, which is written as a list
+	default:
+		w.decimal(value.Text(v))
 	}
-	return appendCBORDecimal(dst, value.Text(v))
 }
 
-func appendHead(dst []byte, major byte, n uint64) []byte {
+func (w *cborWriter) head(major byte, n uint64) {
 	major <<= 5
 	switch {
 	case n < 24:
-		return append(dst, major|byte(n))
+		w.dst = append(w.dst, major|byte(n))
 	case n <= math.MaxUint8:
-		return append(dst, major|24, byte(n))
+		w.dst = append(w.dst, major|24, byte(n))
 	case n <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, major|25), uint16(n))
+		w.dst = binary.BigEndian.AppendUint16(append(w.dst, major|25), uint16(n))
 	case n <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(dst, major|26), uint32(n))
+		w.dst = binary.BigEndian.AppendUint32(append(w.dst, major|26), uint32(n))
 	default:
-		return binary.BigEndian.AppendUint64(append(dst, major|27), n)
+		w.dst = binary.BigEndian.AppendUint64(append(w.dst, major|27), n)
 	}
 }
 
-func appendCBORInt(dst []byte, n int64) []byte {
+func (w *cborWriter) int(n int64) {
 	if n < 0 {
-		return appendHead(dst, cborNegative, uint64(-1-n))
+		w.head(cborNegative, uint64(-1-n))
+	} else {
+		w.head(cborUnsigned, uint64(n))
 	}
-	return appendHead(dst, cborUnsigned, uint64(n))
 }
 
-func appendCBORText(dst []byte, s string) []byte {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return append(appendHead(dst, cborText, uint64(len(s))), s...)
+func (w *cborWriter) float(f float64) {
+	w.dst = binary.BigEndian.AppendUint64(append(w.dst, cborSimple<<5|27), math.Float64bits(f))
 }
 
-func appendCBORTime(dst []byte, t value.Timestamp) []byte {
-	dst = appendHead(dst, cborTag, tagTimeNumber)
-	if t%1000 == 0 {
-		return appendCBORInt(dst, int64(t)/1000)
-	}
-	if math.Abs(float64(t)) < 1000<<40 {
-		return binary.BigEndian.AppendUint64(append(dst, cborSimple<<5|27), math.Float64bits(float64(t)/1000))
-	}
-	return appendCBORInt(dst, int64(t)/1000) // 35,000 years from now, times lose their milliseconds
+func (w *cborWriter) bytes(b []byte) {
+	w.head(cborBytes, uint64(len(b)))
+	w.dst = append(w.dst, b...)
 }
 
-func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return nil, errDepth
+func (w *cborWriter) time(t value.Timestamp) {
+	w.head(cborTag, tagTimeNumber)
+	if t%1000 != 0 && math.Abs(float64(t)) < 1000<<40 {
+		w.float(float64(t) / 1000)
+	} else {
+		w.int(int64(t) / 1000) // 35,000 years from now, times lose their milliseconds
 	}
-	for _, v := range l {
-		if dst, err = appendCBOR(dst, v, depth-1); err != nil {
-			return nil, err
-		}
-	}
-	for i := range m {
-		if dst, err = appendCBOR(dst, m[i].Key, 1); err != nil { // depth 1, because a key may be a decimal, which is written as a list
-			return nil, err
-		}
-		if dst, err = appendCBOR(dst, m[i].Value, depth-1); err != nil {
-			return nil, err
-		}
-	}
-	return dst, nil
 }
 
 // NaN and infinities become floats.
-func appendCBORDecimal(dst []byte, s string) ([]byte, error) {
+func (w *cborWriter) decimal(s string) {
 	if f, err := strconv.ParseFloat(s, 32); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		return appendCBOR(dst, float32(f), 0)
+		w.write(float32(f))
+		return
 	}
-	mantissa, exponent := s, int64(0)
-	if m, e, ok := strings.Cut(s, "E"); ok {
-		n, err := strconv.ParseInt(e, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("the exponent of the decimal %s is not valid: %w", s, err)
-		}
-		mantissa, exponent = m, n
+	mantissa, power, _ := strings.Cut(s, "E")
+	exponent, err := strconv.ParseInt(cmp.Or(power, "0"), 10, 64)
+	if err != nil {
+		w.fail(fmt.Errorf("the exponent of the decimal %s is not valid: %w", s, err))
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	exponent -= int64(len(fraction))
 	n, ok := new(big.Int).SetString(whole+fraction, 10)
 	if !ok {
-		return nil, fmt.Errorf("the decimal %s is malformed", s)
+		w.fail(fmt.Errorf("the decimal %s is malformed", s))
+		return
 	}
-	dst = appendHead(appendHead(dst, cborTag, tagDecimal), cborArray, 2)
-	dst = appendCBORInt(dst, exponent)
+	w.head(cborTag, tagDecimal)
+	w.head(cborArray, 2)
+	w.int(exponent - int64(len(fraction)))
 	switch {
 	case n.IsInt64():
-		return appendCBORInt(dst, n.Int64()), nil
+		w.int(n.Int64())
+		return
 	case n.Sign() < 0:
-		dst = appendHead(dst, cborTag, tagBigNegative)
+		w.head(cborTag, tagBigNegative)
 		n.Not(n)
 	default:
-		dst = appendHead(dst, cborTag, tagBig)
+		w.head(cborTag, tagBig)
 	}
-	b := n.Bytes()
-	return append(appendHead(dst, cborBytes, uint64(len(b))), b...), nil
+	w.bytes(n.Bytes())
 }

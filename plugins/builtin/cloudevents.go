@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -14,16 +13,10 @@ import (
 
 const typeCloudEvents = "application/cloudevents+json"
 
-// cloudEvents is an event in structured mode: CloudEvents JSON event format 1.0. Its value is a map
-// with the attributes and, if the event has data, "data": binary for data_base64, otherwise any
+// decodeEvent reads an event in structured mode: CloudEvents JSON event format 1.0. Its value is a
+// map with the attributes and, if the event has data, "data": binary for data_base64, otherwise any
 // value.
-type cloudEvents struct{}
-
-var eventTypes = []string{typeCloudEvents}
-
-func (cloudEvents) ContentTypes() []string { return eventTypes }
-
-func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, error) {
+func decodeEvent(_ string, payload []byte) (any, error) {
 	v, err := decodeWith(codec.JSON, "JSON", payload)
 	if err != nil {
 		return nil, err
@@ -70,7 +63,7 @@ func instantOf(v any) any {
 	return value.TimestampOf(t)
 }
 
-func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, produced string, err error) {
+func encodeEvent(_ string, v any) (payload []byte, produced string, err error) {
 	event, ok := v.(value.Map)
 	if !ok {
 		return nil, "", errNoEvent
@@ -85,7 +78,7 @@ func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, p
 		}
 		out[i] = e
 	}
-	payload, _, err = jsonFormat{}.Encode(context.Background(), typeJSON, out)
+	payload, _, err = encodeJSON(typeJSON, out)
 	return payload, typeCloudEvents, err
 }
 

@@ -21,9 +21,6 @@ var readers [2]sync.Pool
 
 // format is the name of e in errors.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
-	if len(payload) > maxSize {
-		return nil, &malformed{format, 0, tooLarge}
-	}
 	r, ok := readers[e].Get().(codec.Reader)
 	if !ok {
 		r = codec.NewReader(e, nil, codec.Options{Depth: maxDepth})

@@ -1,9 +1,9 @@
 package builtin
 
 import (
-	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,79 +13,53 @@ import (
 
 const typeJSON = "application/json"
 
-type jsonFormat struct{}
-
-var jsonTypes = []string{typeJSON, "application/*+json", "text/json"}
-
-func (jsonFormat) ContentTypes() []string { return jsonTypes }
-
-func (jsonFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
+func decodeJSON(_ string, payload []byte) (any, error) {
 	return decodeWith(codec.JSON, "JSON", payload)
 }
 
-func (jsonFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
-	if err := checkJSON(v, maxDepth); err != nil {
-		return nil, "", err
+func encodeJSON(contentType string, v any) (payload []byte, produced string, err error) {
+	c := jsonChecker{walk{left: maxDepth}}
+	if c.check(v); c.err != nil {
+		return nil, "", c.err
 	}
 	return value.AppendJSON(nil, v), contentType, nil
 }
 
-var (
-	errDepth = errors.New("the value is nested deeper than 32 levels")
-	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
-)
+var errKeys = errors.New("a map has two keys of different types that JSON writes as the same string")
 
-// checkJSON refuses what could not be decoded again: more than left levels of nesting, and maps
-// with two keys of the same text.
-func checkJSON(v any, left int) error {
-	var inside []any
+// jsonChecker refuses what could not be decoded again: too many levels of nesting, and maps with
+// two keys of the same text.
+type jsonChecker struct{ walk }
+
+func (c *jsonChecker) check(v any) {
 	switch v := v.(type) {
 	case value.List:
-		inside = v
+		c.elements(v, c.check)
 	case value.Array:
-		inside = v.Values
-	case value.Map:
-		return checkMapJSON(v, left)
+		c.elements(v.Values, c.check)
 	case value.Described:
-		inside = []any{v.Value}
-	default:
-		return nil
-	}
-	if left == 0 {
-		return errDepth
-	}
-	for _, v := range inside {
-		if err := checkJSON(v, left-1); err != nil {
-			return err
+		c.elements(value.List{v.Value}, c.check)
+	case value.Map:
+		if !haveDistinctTexts(v) {
+			c.fail(errKeys)
 		}
+		c.entries(v, -1, c.check)
 	}
-	return nil
 }
 
-func checkMapJSON(m value.Map, left int) error {
-	if left == 0 {
-		return errDepth
-	}
-	mixed := false
-	for i := range m {
-		if _, ok := m[i].Key.(string); !ok {
-			mixed = true
-		}
-		if err := checkJSON(m[i].Value, left-1); err != nil {
-			return err
-		}
-	}
+func haveDistinctTexts(m value.Map) bool {
+	mixed := slices.ContainsFunc(m, func(e value.Entry) bool {
+		_, isText := e.Key.(string)
+		return !isText
+	})
 	if !mixed {
-		return nil
+		return true // the keys of a map differ
 	}
 	texts := make(map[string]struct{}, len(m))
 	for i := range m {
 		texts[value.Text(m[i].Key)] = struct{}{}
 	}
-	if len(texts) != len(m) {
-		return errKeys
-	}
-	return nil
+	return len(texts) == len(m)
 }
 
 const decimalDigits = 34

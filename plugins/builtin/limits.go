@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -37,6 +38,50 @@ const (
 	strayBreak = "a break code is outside of an indefinite-length value"
 	badNumber  = "a number is malformed"
 )
+
+var errDepth = errors.New("the value is nested deeper than 32 levels")
+
+// walk visits a value that is being written. It keeps the first error, after which it visits
+// nothing more.
+type walk struct {
+	left int // levels of nesting that are still allowed
+	err  error
+}
+
+func (w *walk) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *walk) enter() {
+	if w.left--; w.left < 0 {
+		w.fail(errDepth)
+	}
+}
+
+func (w *walk) elements(l value.List, visit func(any)) {
+	w.enter()
+	for i := 0; i < len(l) && w.err == nil; i++ {
+		visit(l[i])
+	}
+	w.left++
+}
+
+// entries visits keys, which may have the given levels of nesting, and values. If keys is negative,
+// it visits only values.
+func (w *walk) entries(m value.Map, keys int, visit func(any)) {
+	w.enter()
+	for left, i := w.left, 0; i < len(m) && w.err == nil; i++ {
+		if keys >= 0 {
+			w.left = keys
+			visit(m[i].Key)
+			w.left = left
+		}
+		visit(m[i].Value)
+	}
+	w.left++
+}
 
 const fewKeys = 12
 

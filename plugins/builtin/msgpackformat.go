@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -9,22 +8,14 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-const typeMessagePack = "application/msgpack"
-
-type msgpackFormat struct{}
-
-var msgpackTypes = []string{typeMessagePack, "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}
-
-func (msgpackFormat) ContentTypes() []string { return msgpackTypes }
-
-func (msgpackFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
+func decodeMessagePack(_ string, payload []byte) (any, error) {
 	return decodeWith(codec.MessagePack, "MessagePack", payload)
 }
 
-func (msgpackFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
-	var w codec.PackWriter
-	if err := writeMessagePack(&w, v, maxDepth); err != nil {
-		return nil, "", err
+func encodeMessagePack(contentType string, v any) (payload []byte, produced string, err error) {
+	w := packWriter{walk: walk{left: maxDepth}}
+	if w.write(v); w.err != nil {
+		return nil, "", w.err
 	}
 	return w.Bytes(), contentType, nil
 }
@@ -32,16 +23,22 @@ func (msgpackFormat) Encode(_ context.Context, contentType string, v any) (paylo
 // A descriptor of extensionPrefix and a type number stands for an extension, whose value is binary.
 const extensionPrefix = "msgpack:"
 
-func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
+type packWriter struct {
+	codec.PackWriter
+	walk
+}
+
+func (w *packWriter) write(v any) {
 	if d, ok := v.(value.Described); ok {
 		if kind, data, ok := extensionOf(d); ok {
 			w.Extension(kind, data)
-			return nil
+			return
 		}
 	}
 	v, err := simplified(v)
 	if err != nil {
-		return err
+		w.fail(err)
+		return
 	}
 	switch v := v.(type) {
 	case nil:
@@ -62,34 +59,13 @@ func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
 		w.Instant(int64(v))
 	case value.List:
 		w.List(len(v))
-		return writeInside(w, v, nil, depth)
+		w.elements(v, w.write)
 	case value.Map:
 		w.Map(len(v))
-		return writeInside(w, nil, v, depth)
+		w.entries(v, 0, w.write)
 	default:
 		w.Text(value.Text(v)) // string, uuid and decimals
 	}
-	return nil
-}
-
-func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) error {
-	if depth == 0 {
-		return errDepth
-	}
-	for _, v := range l {
-		if err := writeMessagePack(w, v, depth-1); err != nil {
-			return err
-		}
-	}
-	for i := range m {
-		if err := writeMessagePack(w, m[i].Key, 0); err != nil {
-			return err
-		}
-		if err := writeMessagePack(w, m[i].Value, depth-1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func extensionOf(d value.Described) (kind int8, data []byte, ok bool) {

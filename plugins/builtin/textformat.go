@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"context"
 	"fmt"
 	"mime"
 	"strings"
@@ -10,19 +9,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// textFormat is plain text in UTF-8: a payload is one string.
-type textFormat struct{}
-
-var textTypes = []string{"text/plain"}
-
-func (textFormat) ContentTypes() []string { return textTypes }
-
-func (textFormat) Decode(_ context.Context, contentType string, payload []byte) (any, error) {
+// decodeText returns a payload as one string, which must be UTF-8.
+func decodeText(contentType string, payload []byte) (any, error) {
 	if err := checkCharset(contentType); err != nil {
 		return nil, err
-	}
-	if len(payload) > maxSize {
-		return nil, &malformed{"text", 0, tooLarge}
 	}
 	if !utf8.Valid(payload) {
 		return nil, &malformed{"text", 0, notUTF8}
@@ -30,8 +20,8 @@ func (textFormat) Decode(_ context.Context, contentType string, payload []byte) 
 	return string(payload), nil
 }
 
-// Encode writes any value but a list or a map. Null becomes an empty text.
-func (textFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
+// encodeText writes any value but a list or a map. Null becomes an empty text.
+func encodeText(contentType string, v any) (payload []byte, produced string, err error) {
 	if err := checkCharset(contentType); err != nil {
 		return nil, "", err
 	}
@@ -73,18 +63,8 @@ func checkCharset(contentType string) error {
 	}
 }
 
-// amqpFormat is the encoding of AMQP 1.0 Part 1: one value.
-type amqpFormat struct{}
-
-// No name is registered for AMQP values.
-var amqpTypes = []string{"application/x-amqp-value"}
-
-func (amqpFormat) ContentTypes() []string { return amqpTypes }
-
-func (amqpFormat) Decode(_ context.Context, _ string, payload []byte) (any, error) {
-	if len(payload) > maxSize {
-		return nil, &malformed{"an AMQP value", 0, tooLarge}
-	}
+// decodeAMQP reads one value in the encoding of AMQP 1.0 Part 1.
+func decodeAMQP(_ string, payload []byte) (any, error) {
 	v, rest, err := value.Decode(payload, value.Limits{Depth: maxDepth, Elements: maxElements})
 	if err != nil {
 		return nil, err
@@ -95,7 +75,7 @@ func (amqpFormat) Decode(_ context.Context, _ string, payload []byte) (any, erro
 	return v, nil
 }
 
-func (amqpFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
+func encodeAMQP(contentType string, v any) (payload []byte, produced string, err error) {
 	payload, err = value.Append(nil, v)
 	return payload, contentType, err
 }
