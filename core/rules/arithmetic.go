@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -44,27 +43,13 @@ func calculateIntegers(op byte, a, b int64) (n int64, ok bool) {
 		n = a - b
 		return n, (n < a) == (b > 0)
 	case '*':
-		return multiply(a, b)
+		n = a * b
+		return n, a == 0 || n/a == b && (a != -1 || b != math.MinInt64)
 	case '/':
 		return a / b, a != math.MinInt64 || b != -1
 	default:
 		return a % b, true
 	}
-}
-
-func multiply(a, b int64) (n int64, ok bool) {
-	hi, lo := bits.Mul64(magnitude(a), magnitude(b))
-	if (a < 0) != (b < 0) {
-		return -int64(lo), hi == 0 && lo <= 1<<63
-	}
-	return int64(lo), hi == 0 && lo <= math.MaxInt64
-}
-
-func magnitude(n int64) uint64 {
-	if n < 0 {
-		return -uint64(n)
-	}
-	return uint64(n)
 }
 
 func calculateReals(op byte, a, b float64) float64 {

@@ -42,7 +42,6 @@ func (p *bodyField) eval(s *scope) datum {
 	}
 	return datumOf(v)
 }
-func (*bodyField) fallible() bool { return false }
 
 func (st step) from(v any) (any, bool) {
 	var elements []any

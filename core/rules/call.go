@@ -46,8 +46,6 @@ func (q *question) truth(s *scope) Truth {
 	return truthOf(yes)
 }
 
-func (*question) fallible() bool { return true }
-
 // call parses the arguments of plugin('name', value, name = value, …), from the parenthesis on.
 func (p *parser) call(at int) operand {
 	p.need("(")
@@ -70,7 +68,7 @@ func (p *parser) call(at int) operand {
 	if len(names) > 0 {
 		c.parameters = string(value.CloseMap(entries, mark, len(names)))
 	}
-	p.calls = append(p.calls, c)
+	p.calls, p.fallible = append(p.calls, c), true
 	p.need(")")
 	return operand{at: at, condition: &question{c, at}}
 }

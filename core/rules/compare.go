@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math"
 	"math/bits"
@@ -53,9 +54,9 @@ func compare(r relation, a, b datum) Truth {
 		}
 		return truthOf(r.holds(strings.Compare(a.text, b.text)))
 	case integer, instant, span:
-		return truthOf(r.holds(order(a.int(), b.int())))
+		return truthOf(r.holds(cmp.Compare(a.int(), b.int())))
 	case huge:
-		return truthOf(r.holds(order(a.num, b.num)))
+		return truthOf(r.holds(cmp.Compare(a.num, b.num)))
 	case real:
 		return compareNumbers(r, a, b)
 	case boolean, guid, binary:
@@ -69,17 +70,6 @@ func compare(r relation, a, b datum) Truth {
 	}
 }
 
-func order[T int64 | uint64 | float64](a, b T) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
-}
-
 // compareNumbers compares numbers by their exact values. A NaN is unequal to everything.
 func compareNumbers(r relation, a, b datum) Truth {
 	switch {
@@ -88,7 +78,7 @@ func compareNumbers(r relation, a, b datum) Truth {
 		if x != x || y != y {
 			return truthOf(r == unequal)
 		}
-		return truthOf(r.holds(order(x, y)))
+		return truthOf(r.holds(cmp.Compare(x, y)))
 	case a.kind == real:
 		if math.IsNaN(a.real()) {
 			return truthOf(r == unequal)
@@ -100,9 +90,9 @@ func compareNumbers(r relation, a, b datum) Truth {
 		}
 		return truthOf(r.holds(compareWithReal(a, b.real())))
 	case a.kind == b.kind: // both are huge
-		return truthOf(r.holds(order(a.num, b.num)))
+		return truthOf(r.holds(cmp.Compare(a.num, b.num)))
 	default: // one is an integer, one is huge
-		return truthOf(r.holds(order(uint64(a.kind), uint64(b.kind))))
+		return truthOf(r.holds(cmp.Compare(uint64(a.kind), uint64(b.kind))))
 	}
 }
 
@@ -122,9 +112,9 @@ func compareWithReal(n datum, f float64) int {
 	whole := math.Floor(f)
 	var c int
 	if n.kind == huge {
-		c = order(n.num, uint64(whole))
+		c = cmp.Compare(n.num, uint64(whole))
 	} else {
-		c = order(n.int(), int64(whole))
+		c = cmp.Compare(n.int(), int64(whole))
 	}
 	if c == 0 && whole < f {
 		return -1

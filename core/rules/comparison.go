@@ -31,9 +31,6 @@ func (p *parser) relation(left operand, r relation) operand {
 }
 
 func decided(at int, c predicate, values ...expression) operand {
-	if c.fallible() {
-		return operand{at: at, condition: c}
-	}
 	for _, v := range values {
 		if _, ok := v.(constant); !ok {
 			return operand{at: at, condition: c}
@@ -107,7 +104,13 @@ func (p *parser) likeness(at int, of expression) operand {
 		escape = p.valueOf(p.sum)
 		values = append(values, escape)
 	}
-	return decided(at, newLikeness(of, values[1], escape, patternAt, escapeAt), values...)
+	switch c := newLikeness(of, values[1], escape, patternAt, escapeAt).(type) {
+	case impossible, *computedLikeness:
+		p.fallible = true
+		return operand{at: at, condition: c}
+	default:
+		return decided(at, c, values...)
+	}
 }
 
 func newLikeness(of, pat, escape expression, patternAt, escapeAt int) predicate {

@@ -105,58 +105,35 @@ func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 	case value.KindDescribed:
 		return d.encodeDescribed(dst, old)
 	}
-	if r, isInteger := integerRanges[kind]; isInteger {
-		return d.encodeInteger(dst, kind, r)
+	if encode := integerEncodings[kind]; encode != nil {
+		return encode(d, dst)
 	}
 	return dst, false
 }
 
-type integerRange struct {
-	min int64
-	max uint64
+var integerEncodings = map[value.Kind]func(d datum, dst []byte) ([]byte, bool){
+	value.KindUint8:  encodeInteger(value.AppendUint8),
+	value.KindUint16: encodeInteger(value.AppendUint16),
+	value.KindUint32: encodeInteger(value.AppendUint32),
+	value.KindUint64: encodeInteger(value.AppendUint64),
+	value.KindInt8:   encodeInteger(value.AppendInt8),
+	value.KindInt16:  encodeInteger(value.AppendInt16),
+	value.KindInt32:  encodeInteger(value.AppendInt32),
+	value.KindInt64:  encodeInteger(value.AppendInt64),
 }
 
-var integerRanges = map[value.Kind]integerRange{
-	value.KindUint8:  {0, math.MaxUint8},
-	value.KindUint16: {0, math.MaxUint16},
-	value.KindUint32: {0, math.MaxUint32},
-	value.KindUint64: {0, math.MaxUint64},
-	value.KindInt8:   {math.MinInt8, math.MaxInt8},
-	value.KindInt16:  {math.MinInt16, math.MaxInt16},
-	value.KindInt32:  {math.MinInt32, math.MaxInt32},
-	value.KindInt64:  {math.MinInt64, math.MaxInt64},
-}
-
-func (d datum) encodeInteger(dst []byte, kind value.Kind, r integerRange) ([]byte, bool) {
-	d, ok := d.asNumber()
-	if !ok {
-		return dst, false
-	}
-	if d.kind == real {
-		if d = canonical(d); d.kind == real {
+// encodeInteger returns a function that encodes d as a T, or fails if d is not a number that fits.
+func encodeInteger[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](appendTo func([]byte, T) []byte) func(d datum, dst []byte) ([]byte, bool) {
+	return func(d datum, dst []byte) ([]byte, bool) {
+		d, ok := d.asNumber()
+		if d.kind == real {
+			d = canonical(d)
+		}
+		n, negative := T(d.num), d.kind == integer && d.int() < 0
+		if !ok || d.kind == real || uint64(n) != d.num || n < 0 != negative {
 			return dst, false
 		}
-	}
-	if d.kind == integer && (d.int() < r.min || d.int() > 0 && d.num > r.max) || d.kind == huge && d.num > r.max {
-		return dst, false
-	}
-	switch kind {
-	case value.KindUint8:
-		return value.AppendUint8(dst, uint8(d.num)), true
-	case value.KindUint16:
-		return value.AppendUint16(dst, uint16(d.num)), true
-	case value.KindUint32:
-		return value.AppendUint32(dst, uint32(d.num)), true
-	case value.KindUint64:
-		return value.AppendUint64(dst, d.num), true
-	case value.KindInt8:
-		return value.AppendInt8(dst, int8(d.num)), true
-	case value.KindInt16:
-		return value.AppendInt16(dst, int16(d.num)), true
-	case value.KindInt32:
-		return value.AppendInt32(dst, int32(d.num)), true
-	default:
-		return value.AppendInt64(dst, d.int()), true
+		return appendTo(dst, n), true
 	}
 }
 

@@ -54,5 +54,3 @@ func (c *correlation) truth(s *scope) Truth {
 	}
 	return True
 }
-
-func (*correlation) fallible() bool { return false }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -136,7 +137,7 @@ func modelCompare(op string, a, b any) any {
 		if !ok || !ok2 {
 			return nil
 		}
-		c = order(f, g)
+		c = cmp.Compare(f, g)
 	}
 	return map[string]bool{"=": c == 0, "<>": c != 0, "<": c < 0, "<=": c <= 0, ">": c > 0, ">=": c >= 0}[op]
 }

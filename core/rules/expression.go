@@ -8,14 +8,11 @@ import (
 type expression interface {
 	// eval records an error in the scope.
 	eval(*scope) datum
-	// fallible reports whether eval can record an error.
-	fallible() bool
 }
 
 type constant struct{ datum }
 
 func (c constant) eval(*scope) datum { return c.datum }
-func (constant) fallible() bool      { return false }
 
 type userProperty struct {
 	name   string
@@ -29,12 +26,10 @@ func (p *userProperty) eval(s *scope) datum {
 	}
 	return s.at(p.slot)
 }
-func (*userProperty) fallible() bool { return false }
 
 type systemProperty struct{ *system }
 
 func (p systemProperty) eval(s *scope) datum { return p.value(s.message, &s.facts) }
-func (systemProperty) fallible() bool        { return false }
 
 // namedProperty is property(name) with a computed name.
 type namedProperty struct {
@@ -52,7 +47,6 @@ func (p *namedProperty) eval(s *scope) datum {
 	}
 	return systemNamed(bare).value(s.message, &s.facts)
 }
-func (p *namedProperty) fallible() bool { return p.name.fallible() }
 
 // cutScope cuts "sys." or "user." off a computed name. Without either, it names a user property.
 func cutScope(name string) (isSystem bool, bare string) {
@@ -79,7 +73,6 @@ func (newID) eval(s *scope) datum {
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // RFC 9562 §5.4: version 4
 	return datum{kind: guid, text: string(u[:])}
 }
-func (newID) fallible() bool { return false }
 
 type calculation struct {
 	operator    byte
@@ -105,9 +98,6 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	}
 	return calculate(c.operator, left, right)
 }
-
-// Sums can overflow, and divisors can be zero.
-func (*calculation) fallible() bool { return true }
 
 // positive is +expression. It is unknown if the expression is not a number.
 type positive struct{ expression }

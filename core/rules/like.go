@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
 // pattern is a compiled LIKE pattern: the runs between its % signs. Matching searches for the runs
@@ -39,15 +37,6 @@ var (
 	errEscapeLength = errors.New("ESCAPE must be followed by a string of one character")
 	errLongPattern  = errors.New("the LIKE pattern is too long: shorten it")
 )
-
-// compileBounded compiles a pattern that a message contains. It refuses long ones, because they are
-// compiled again for each message and rule.
-func compileBounded(s string, escape rune) (*pattern, error) {
-	if len(s) > utf8.UTFMax*core.SQLLengthOfOne {
-		return nil, errLongPattern
-	}
-	return compilePattern(s, escape)
-}
 
 // The character after escape stands for itself. A negative escape means that there is none.
 func compilePattern(s string, escape rune) (*pattern, error) {

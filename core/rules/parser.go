@@ -17,6 +17,7 @@ type parser struct {
 	parameters core.Properties
 	depth      int
 	calls      []Call
+	fallible   bool   // the evaluation can fail, for example because a sum overflows or a divisor is zero
 	notes      *notes // nil unless the text will be explained
 }
 

@@ -1,18 +1,19 @@
 package rules
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
 
 type predicate interface {
 	// truth records an error in the scope.
 	truth(*scope) Truth
-	// fallible reports whether truth can record an error.
-	fallible() bool
 }
 
 type settled Truth
 
 func (t settled) truth(*scope) Truth { return Truth(t) }
-func (settled) fallible() bool       { return false }
 
 type impossible struct {
 	at  int
@@ -23,7 +24,6 @@ func (f impossible) truth(s *scope) Truth {
 	s.fail(f.at, f.err)
 	return Unknown
 }
-func (impossible) fallible() bool { return true }
 
 // conjunction is a AND b AND c. The first part that is false ends the evaluation.
 type conjunction []predicate
@@ -38,8 +38,6 @@ func (c conjunction) truth(s *scope) Truth {
 	return t
 }
 
-func (c conjunction) fallible() bool { return anyFallible(c) }
-
 // disjunction is a OR b OR c. The first part that is true ends the evaluation.
 type disjunction []predicate
 
@@ -53,21 +51,9 @@ func (d disjunction) truth(s *scope) Truth {
 	return t
 }
 
-func (d disjunction) fallible() bool { return anyFallible(d) }
-
-func anyFallible[T interface{ fallible() bool }](parts []T) bool {
-	for _, p := range parts {
-		if p.fallible() {
-			return true
-		}
-	}
-	return false
-}
-
 type negation struct{ of predicate }
 
 func (n negation) truth(s *scope) Truth { return n.of.truth(s).Not() }
-func (n negation) fallible() bool       { return n.of.fallible() }
 
 // flag is a property as a condition. Without a boolean value, it is Unknown.
 type flag struct{ expression }
@@ -94,12 +80,9 @@ func (c *comparison) truth(s *scope) Truth {
 	return compare(c.relation, left, right)
 }
 
-func (c *comparison) fallible() bool { return c.left.fallible() || c.right.fallible() }
-
 type nullTest struct{ of expression }
 
 func (n nullTest) truth(s *scope) Truth { return truthOf(n.of.eval(s).isUnknown()) }
-func (n nullTest) fallible() bool       { return n.of.fallible() }
 
 // existence is EXISTS(of): a user property, even without a value, or a system property with a
 // value.
@@ -112,7 +95,6 @@ func (e existence) truth(s *scope) Truth {
 	}
 	return truthOf(d.kind != absent)
 }
-func (e existence) fallible() bool { return e.of.fallible() }
 
 type membership struct {
 	of   expression
@@ -137,8 +119,6 @@ func (m *membership) truth(s *scope) Truth {
 	return t
 }
 
-func (m *membership) fallible() bool { return m.of.fallible() || anyFallible(m.list) }
-
 type likeness struct {
 	of      expression
 	pattern *pattern
@@ -154,8 +134,6 @@ func (l *likeness) truth(s *scope) Truth {
 	}
 	return truthOf(l.pattern.match(d.text))
 }
-
-func (l *likeness) fallible() bool { return l.of.fallible() }
 
 // computedLikeness is LIKE with a pattern or an escape that depends on the message.
 type computedLikeness struct {
@@ -182,7 +160,11 @@ func (l *computedLikeness) truth(s *scope) Truth {
 	if !s.spend(l.at, compileCost*len(p.text)) {
 		return Unknown
 	}
-	compiled, err := compileBounded(p.text, escape)
+	if len(p.text) > utf8.UTFMax*core.SQLLengthOfOne { // it would be compiled again for each message and rule
+		s.fail(l.at, errLongPattern)
+		return Unknown
+	}
+	compiled, err := compilePattern(p.text, escape)
 	if err != nil {
 		s.fail(l.at, err)
 		return Unknown
@@ -192,8 +174,6 @@ func (l *computedLikeness) truth(s *scope) Truth {
 	}
 	return truthOf(compiled.match(d.text))
 }
-
-func (*computedLikeness) fallible() bool { return true }
 
 func escapeOf(d datum) (rune, error) {
 	c, n := utf8.DecodeRuneInString(d.text)

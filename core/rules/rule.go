@@ -17,6 +17,7 @@ type Rule struct {
 	sql       string
 	actionSQL string
 	predicate predicate
+	fallible  bool        // the filter can fail, so it is evaluated even if its answer is not needed
 	action    []statement // nil without an action
 	names     names
 	calls     []Call
@@ -76,7 +77,7 @@ func (r *Rule) compileSQL(f core.Filter) (predicate, error) {
 	if err != nil {
 		return nil, r.refusal(filterText, f.SQL, err)
 	}
-	r.calls = p.calls
+	r.calls, r.fallible = p.calls, p.fallible
 	return c, nil
 }
 

@@ -30,8 +30,6 @@ type candidate struct {
 	places []int
 	// covered means that the subscription gets a plain copy in any case.
 	covered bool
-	// fallible means that the filter can fail, so it is evaluated even if its answer is not needed.
-	fallible bool
 }
 
 type Copy struct {
@@ -69,7 +67,7 @@ func (s *Set) enter(r *Rule, sub int, covered bool) {
 		if r.names.bodies && !s.names.bodies { // before the rule is added, because ReadsBodies takes no lock
 			s.names.bodies = true
 		}
-		s.add(candidate{r, sub, s.places(r), covered, r.predicate.fallible()})
+		s.add(candidate{r, sub, s.places(r), covered})
 	}
 }
 
@@ -94,7 +92,7 @@ func (s *Set) Remove(sub int, r *Rule) bool {
 		return false
 	}
 	is := func(c candidate) bool { return c.rule == r && c.sub == sub }
-	e := equalitiesOf(r.predicate, s.places(r))
+	e := equalitiesOf(r, s.places(r))
 	if e.isEmpty() {
 		s.linear = slices.DeleteFunc(s.linear, is)
 		return true
@@ -122,7 +120,7 @@ func (s *Set) counts(r *Rule, covered bool) bool {
 	if t, ok := r.predicate.(settled); ok && Truth(t) != True {
 		return false
 	}
-	return r.HasAction() || !covered || r.predicate.fallible()
+	return r.HasAction() || !covered || r.fallible
 }
 
 func (s *Set) note(calls []Call) {
@@ -143,7 +141,7 @@ func (s *Set) places(r *Rule) []int {
 
 // add adds a candidate to the shape of its equalities or, if it has none, to s.linear.
 func (s *Set) add(c candidate) {
-	e := equalitiesOf(c.rule.predicate, c.places)
+	e := equalitiesOf(c.rule, c.places)
 	if e.isEmpty() {
 		s.linear = append(s.linear, c)
 		return
@@ -221,7 +219,7 @@ func (s *scope) try(dst []Copy, c *candidate) []Copy {
 	}
 	word, bit := c.sub/64, uint64(1)<<(c.sub%64)
 	plain := !c.rule.HasAction()
-	if plain && s.served[word]&bit != 0 && !c.fallible {
+	if plain && s.served[word]&bit != 0 && !c.rule.fallible {
 		return dst
 	}
 	s.places = c.places

@@ -37,14 +37,14 @@ type equalities struct {
 	properties []propertyTest
 }
 
-// equalitiesOf returns tests without which a predicate cannot be true, sorted, with slots from
-// places. It returns none for a predicate that can fail, which must always be evaluated.
-func equalitiesOf(p predicate, places []int) equalities {
+// equalitiesOf returns tests without which a rule's filter cannot be true, sorted, with slots from
+// places. It returns none for a filter that can fail, which must always be evaluated.
+func equalitiesOf(r *Rule, places []int) equalities {
 	var e equalities
-	if p.fallible() {
+	if r.fallible {
 		return e
 	}
-	e.add(p)
+	e.add(r.predicate)
 	for i := range e.properties {
 		e.properties[i].slot = places[e.properties[i].slot]
 	}

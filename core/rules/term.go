@@ -18,23 +18,25 @@ func (p *parser) operations(part func() operand, operators ...string) operand {
 		a := p.expression(left)
 		p.advance()
 		b := p.valueOf(part)
-		left = computed(left.at, &calculation{operator.text[0], a, b, operator.at}, a, b)
+		left = p.computed(left.at, &calculation{operator.text[0], a, b, operator.at}, a, b)
 	}
 	return left
 }
 
 // If all values of a calculation are constants, computed evaluates it.
-func computed(at int, c *calculation, values ...expression) operand {
+func (p *parser) computed(at int, c *calculation, values ...expression) operand {
+	constants := true
 	for _, v := range values {
-		if _, ok := v.(constant); !ok {
-			return operand{at: at, value: c}
+		_, ok := v.(constant)
+		constants = constants && ok
+	}
+	if constants {
+		if d, err := c.compute(&scope{}); err == nil { // otherwise the calculation will fail for each message
+			return operand{at: at, value: constant{d}}
 		}
 	}
-	d, err := c.compute(&scope{})
-	if err != nil { // do not fail here: the calculation will fail for each message
-		return operand{at: at, value: c}
-	}
-	return operand{at: at, value: constant{d}}
+	p.fallible = true
+	return operand{at: at, value: c}
 }
 
 func (p *parser) sign() operand {
@@ -49,7 +51,7 @@ func (p *parser) sign() operand {
 	}
 	v := p.expression(p.nested(p.sign))
 	if minus {
-		return computed(at, &calculation{right: v, at: at}, v)
+		return p.computed(at, &calculation{right: v, at: at}, v)
 	}
 	if c, ok := v.(constant); ok {
 		return operand{at: at, value: constant{positive{c}.eval(nil)}}
