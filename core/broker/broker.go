@@ -204,7 +204,8 @@ func New(store core.Store, o Options) *Broker {
 		Host: forwardedBroker{b}, Namespace: b.namespace, Store: store, Base: b.base, Log: b.log, Policy: b.policy, Barrier: b.barrier,
 		Remotes: o.Remotes, Wait: o.ForwardWait,
 	})
-	b.scheduler = &scheduler{b: b, woken: wake.New(), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
+	b.scheduler = &scheduler{b: b, changed: wake.NewNames(), failing: map[string]string{}, known: map[string]*planned{}}
+	b.scheduler.changed.Keep("")
 	b.scheduler.want(o.Schedules)
 	b.audit = audit.NewWriter(store.Now, o.Gateway, o.Logger)
 	return b

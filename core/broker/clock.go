@@ -26,7 +26,7 @@ func (b *Broker) RunDue(ctx context.Context) error {
 	b.deleteIdle(ctx)
 	b.removeDeadLetters(ctx)
 	b.scheduler.runDue(ctx)
-	b.scheduler.woken.Set()
+	b.scheduler.changed.Woken.Set()
 	moved, left := time.Now(), int64(-1)
 	for {
 		for _, e := range b.known() {

@@ -28,11 +28,10 @@ const (
 // partition stores only one message, because all have the same Transit.Key. A gateway reads the
 // schedule before it sends, and then records the tick in it.
 type scheduler struct {
-	b     *Broker
-	woken wake.Signal
+	b       *Broker
+	changed *wake.Names // folded names of schedules to read again
 
 	mu      sync.Mutex
-	changed map[string]bool         // folded names of schedules to read again; "": all
 	wanted  []core.ScheduleSettings // the configuration's schedules that are not stored yet
 	failing map[string]string
 
@@ -55,7 +54,7 @@ func (s *scheduler) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.woken:
+		case <-s.changed.Woken:
 		case <-timer.C:
 		}
 		if wait := s.runDue(ctx); wait > 0 {
@@ -68,17 +67,14 @@ func (s *scheduler) want(all []core.ScheduleSettings) {
 	s.mu.Lock()
 	s.wanted = append([]core.ScheduleSettings{}, all...)
 	s.mu.Unlock()
-	s.woken.Set()
+	s.changed.Woken.Set()
 }
 
 func (s *scheduler) note(folded string) {
 	if folded != "" && !core.IsSchedulePath(folded) {
 		return
 	}
-	s.mu.Lock()
-	s.changed[folded] = true
-	s.mu.Unlock()
-	s.woken.Set()
+	s.changed.Note(folded)
 }
 
 // runDue sends what is due. It returns how long to wait; 0 means until something changes.
@@ -199,14 +195,11 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 }
 
 func (s *scheduler) read(ctx context.Context) (answered bool) {
-	s.mu.Lock()
-	changed := s.changed
-	s.changed = map[string]bool{}
-	s.mu.Unlock()
+	changed, all := s.changed.Take()
 	var found []core.Entity
 	var err error
-	names := slices.Collect(maps.Keys(changed))
-	if changed[""] {
+	names := changed
+	if all {
 		names = slices.Collect(maps.Keys(s.known))
 		err = s.b.walkListing(ctx, core.Listing{Kind: core.Schedule}, func(ent *core.Entity) (gone bool) {
 			found = append(found, *ent)
@@ -223,9 +216,7 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 		}
 	}
 	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		maps.Copy(s.changed, changed)
+		s.changed.Keep(changed...)
 		return false
 	}
 	for _, name := range names {

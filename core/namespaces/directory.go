@@ -83,7 +83,7 @@ type Directory struct {
 	losses   uint64 // how often a namespace was found deleted
 
 	changing sync.Mutex
-	pending  pendingChanges
+	pending  *wake.Names
 	shared   sharedRead
 	searches searches
 	tries    atomic.Uint64
@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	d := &Directory{
 		o: o, log: o.Logger,
 		byID: map[string]*member{}, byName: map[string]*member{}, byHost: map[string]*member{}, byPolicy: map[string][]*member{},
-		pending: pendingChanges{names: map[string]struct{}{}, woken: wake.New()},
+		pending: wake.NewNames(),
 	}
 	d.base, d.cancel = context.WithCancel(context.Background())
 	for _, n := range append([]core.Namespace{o.Own}, o.Configured...) {
@@ -140,8 +140,8 @@ func (d *Directory) Run(ctx context.Context) error {
 	if d.o.Registry == nil {
 		<-ctx.Done()
 	} else {
-		stop := d.o.Registry.WatchNamespaces(d.pending.changed)
-		d.pending.changed("") // for changes between Open and now
+		stop := d.o.Registry.WatchNamespaces(d.pending.Note)
+		d.pending.Note("") // for changes between Open and now
 		d.follow(ctx)
 		stop()
 	}

@@ -19,33 +19,6 @@ const (
 	maxWaitingReads = 1000
 )
 
-type pendingChanges struct {
-	mu    sync.Mutex
-	names map[string]struct{}
-	all   bool
-	woken wake.Signal
-}
-
-// changed notes that the namespace with that name (any for "") may have changed. It never blocks.
-func (n *pendingChanges) changed(name string) {
-	n.mu.Lock()
-	if name == "" {
-		n.all = true
-	} else {
-		n.names[name] = struct{}{}
-	}
-	n.mu.Unlock()
-	n.woken.Set()
-}
-
-func (n *pendingChanges) take() (names map[string]struct{}, all bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	names, all = n.names, n.all
-	n.names, n.all = map[string]struct{}{}, false
-	return names, all
-}
-
 func (d *Directory) follow(ctx context.Context) {
 	opening := time.NewTicker(openPause)
 	defer opening.Stop()
@@ -53,7 +26,7 @@ func (d *Directory) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-d.pending.woken:
+		case <-d.pending.Woken:
 			d.readPending(ctx)
 			next = opening.C
 		case <-next:
@@ -66,17 +39,18 @@ func (d *Directory) follow(ctx context.Context) {
 
 // Changes for which the registry does not answer stay pending.
 func (d *Directory) readPending(ctx context.Context) {
-	names, all := d.pending.take()
+	names, _ := d.pending.Take()
 	var failed error
-	if all {
-		if failed = d.readAll(ctx); failed != nil {
-			d.pending.changed("")
+	for _, name := range names {
+		var err error
+		if name == "" {
+			err = d.readAll(ctx)
+		} else {
+			err = d.read(ctx, name)
 		}
-	}
-	for name := range names {
-		if err := d.read(ctx, name); err != nil {
+		if err != nil {
 			failed = err
-			d.pending.changed(name)
+			d.pending.Note(name)
 		}
 	}
 	if failed == nil || ctx.Err() != nil {
@@ -139,7 +113,7 @@ func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 		return
 	}
 	for _, name := range names {
-		d.pending.changed(core.FoldName(name))
+		d.pending.Note(core.FoldName(name))
 	}
 }
 

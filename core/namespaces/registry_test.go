@@ -125,7 +125,7 @@ func TestAnOutageOfTheRegistryRefusesOnlyWhoIsUnknown(t *testing.T) {
 			t.Errorf("unknown: got %v", err)
 		}
 		two.mustEnter("root", "made-key")
-		two.pending.changed("") // what may have been missed is read when that can be
+		two.pending.Note("") // what may have been missed is read when that can be
 		time.Sleep(3 * readRetry)
 		registry.down.Store(false)
 		time.Sleep(2 * readRetry)
@@ -151,7 +151,7 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 		}
 		one.create("anew")
 		one.create("comes")
-		two.pending.changed("")
+		two.pending.Note("")
 		synctest.Wait()
 		var names []string
 		for _, about := range two.All("", 10) {

@@ -78,12 +78,7 @@ type Forwarders struct {
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
-	pending struct {
-		mu    sync.Mutex
-		names map[string]struct{}
-		all   bool
-	}
-	woken wake.Signal
+	changed *wake.Names // folded
 
 	localWork, remoteWork workQueue // steps inside the namespace, and steps that wait for a remote
 
@@ -116,8 +111,7 @@ type forwarder struct {
 }
 
 func New(c Config) *Forwarders {
-	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: wake.New()}
-	s.pending.names = map[string]struct{}{}
+	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, changed: wake.NewNames()}
 	s.ctx, s.cancel = context.WithCancel(s.Base)
 	return s
 }
@@ -147,7 +141,7 @@ func (s *Forwarders) Run(ctx context.Context) {
 			})
 		case <-tick.C:
 			due = scanned
-		case <-s.woken:
+		case <-s.changed.Woken:
 			all, ok := s.readChanges(ctx)
 			if all {
 				due = scanned
@@ -156,7 +150,7 @@ func (s *Forwarders) Run(ctx context.Context) {
 				retry.Reset(readRetry)
 			}
 		case <-retry.C:
-			s.woken.Set()
+			s.changed.Woken.Set()
 		}
 	}
 	s.stop()
@@ -179,27 +173,17 @@ func (s *Forwarders) stop() {
 
 // Changed records that the entity with the folded name may have changed; "" means any. It does not
 // block.
-func (s *Forwarders) Changed(name string) {
-	s.pending.mu.Lock()
-	if name == "" {
-		s.pending.all = true
-	} else {
-		s.pending.names[name] = struct{}{}
-	}
-	s.pending.mu.Unlock()
-	s.woken.Set()
-}
+func (s *Forwarders) Changed(name string) { s.changed.Note(name) }
 
 // readChanges reads the changed entities. all means that any entity may have changed. ok is false
 // if the store did not answer for some entities, which are then read again.
 func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
-	s.pending.mu.Lock()
-	names := s.pending.names
-	all = s.pending.all
-	s.pending.names, s.pending.all = map[string]struct{}{}, false
-	s.pending.mu.Unlock()
+	names, all := s.changed.Take()
 	ok = true
-	for name := range names {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
 		ent, err := s.Store.Entity(ctx, s.Namespace, name)
 		switch {
 		case err == nil:
@@ -207,9 +191,7 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 		case core.CodeOf(err) == core.NotFound:
 			s.remove(name)
 		default:
-			s.pending.mu.Lock()
-			s.pending.names[name] = struct{}{}
-			s.pending.mu.Unlock()
+			s.changed.Keep(name)
 			ok = false
 			continue
 		}
