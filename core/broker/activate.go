@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -13,7 +14,7 @@ import (
 func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address, numbers []int64, at time.Time) []error {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
-		return repeat(err, len(numbers))
+		return slices.Repeat([]error{err}, len(numbers))
 	}
 	e.Use()
 	v := e.View()

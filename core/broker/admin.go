@@ -34,8 +34,8 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.store.Entity(ctx, b.namespace, name)
-	if core.CodeOf(err) == core.NotFound || ent.Kind == core.Schedule {
-		return core.Entity{}, b.refusals.NotFound(name)
+	if err == nil && ent.Kind == core.Schedule {
+		err = core.NotFound
 	}
 	return ent, b.refusals.Of(err, &core.Entity{Name: name})
 }

@@ -222,7 +222,11 @@ func (b *Broker) Run(ctx context.Context) error {
 	forwarding.Go(func() { b.forwarders.Run(ctx) })
 	forwarding.Go(func() { b.audit.Run(ctx) })
 	forwarding.Go(func() { b.scheduler.run(ctx) })
-	forwarding.Go(func() { b.runDeadLetters(ctx) })
+	forwarding.Go(func() {
+		for wake.After(ctx, deadLettersInterval) {
+			b.removeDeadLetters(ctx)
+		}
+	})
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)
@@ -236,9 +240,7 @@ func (b *Broker) Run(ctx context.Context) error {
 				retry.Reset(refreshRetry)
 			}
 		case <-retry.C:
-			if !b.refreshDirty(ctx) {
-				retry.Reset(refreshRetry)
-			}
+			b.dirty.Set()
 		case <-tick.C:
 			b.touch(ctx)
 			if round++; round%2 == 0 {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -181,23 +182,6 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 	return all
 }
 
-func (b *Broker) suspect(e *entry) {
-	e.dirty.Store(true)
-	b.dirty.Set()
-}
-
-// callback calls functions of bridges in a goroutine or, while the broker stops, at once.
-func (b *Broker) callback(calls []func(error), err error) {
-	all := func() {
-		for _, call := range calls {
-			call(err)
-		}
-	}
-	if !b.goOpen(all) {
-		all()
-	}
-}
-
 const listPage = 100
 
 // walk visits all queues, topics and subscriptions of the namespace. gone means that visit has
@@ -216,10 +200,7 @@ func (b *Broker) walk(ctx context.Context, visit func(*core.Entity) (gone bool))
 		}
 		return false
 	})
-	if err != nil {
-		return err
-	}
-	return inner
+	return cmp.Or(err, inner)
 }
 
 func (b *Broker) walkListing(ctx context.Context, l core.Listing, visit func(*core.Entity) (gone bool)) error {

@@ -73,11 +73,11 @@ type brittlePartition struct {
 func (s brittlePartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	before, after := s.breaks("append")
 	if before {
-		return failAll(groups, errBroken)
+		return failed(len(groups), errBroken)
 	}
 	got := s.Operations.Append(ctx, groups)
 	if after {
-		return failAll(groups, errBroken)
+		return failed(len(groups), errBroken)
 	}
 	return got
 }
@@ -121,11 +121,11 @@ func (s brittlePartition) Lock(ctx context.Context, r core.LockRequest) ([]core.
 func (s brittlePartition) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	before, after := s.breaks("settle")
 	if before {
-		return repeat(errBroken, len(settlements))
+		return slices.Repeat([]error{errBroken}, len(settlements))
 	}
 	errs := s.Operations.Settle(ctx, settlements)
 	if after {
-		return repeat(errBroken, len(settlements))
+		return slices.Repeat([]error{errBroken}, len(settlements))
 	}
 	return errs
 }

@@ -74,14 +74,10 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 		return made, err
 	}
 	room.add(rule.Filter.Kind, weightOf(&rule))
-	b.touchTopic(ctx, topic.Name, made.CreatedAt)
-	return made, nil
-}
-
-func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
-	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
-		b.log.Warn("cannot record when a topic was last used; trying again when it is used next", "entity", name, "err", err)
+	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{topic.Name: made.CreatedAt}); err != nil {
+		b.log.Warn("cannot record when a topic was last used; trying again when it is used next", "entity", topic.Name, "err", err)
 	}
+	return made, nil
 }
 
 // roomFor refuses another entity if the listing l already has most entities. text formats the
@@ -102,16 +98,13 @@ func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error
 	if most == 0 || !ent.Settings.EnablePartitioning {
 		return nil
 	}
-	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
-		err := b.walkListing(ctx, core.Listing{Kind: k}, func(other *core.Entity) (gone bool) {
-			if other.Settings.EnablePartitioning && core.FoldName(other.Name) != core.FoldName(ent.Name) {
-				n++
-			}
-			return false
-		})
-		if err != nil {
-			return b.refusals.Of(err, ent)
+	err := b.eachQueueAndTopic(ctx, func(other *core.Entity) {
+		if other.Settings.EnablePartitioning && core.FoldName(other.Name) != core.FoldName(ent.Name) {
+			n++
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if n >= most {
 		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d partitioned queues and topics, which is the limit of the %s tier: delete one first.",
@@ -122,9 +115,6 @@ func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error
 
 func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
 	t, err := b.store.Topic(ctx, b.namespace, name)
-	if core.CodeOf(err) == core.NotFound {
-		return core.TopicView{}, b.refusals.NotFound(name)
-	}
 	return t, b.refusals.Of(err, &core.Entity{Kind: core.Topic, Name: name})
 }
 

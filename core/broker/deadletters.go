@@ -8,7 +8,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
-	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const deadLettersInterval = time.Minute
@@ -17,12 +16,6 @@ type oldDeadLetters struct {
 	mu  sync.Mutex // held for a whole call of removeDeadLetters
 	set *Selected
 	due map[string]time.Time // by entity ID: no dead letter is old before this time
-}
-
-func (b *Broker) runDeadLetters(ctx context.Context) {
-	for wake.After(ctx, deadLettersInterval) {
-		b.removeDeadLetters(ctx)
-	}
 }
 
 // removeDeadLetters removes dead letters that are older than the configuration allows. It reads

@@ -107,7 +107,10 @@ func (e *entry) View() *entity.View { return e.current.Load() }
 // If the entity was deleted, Refresh closes its senders and receivers.
 func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 
-func (e *entry) Suspect() { e.b.suspect(e) }
+func (e *entry) Suspect() {
+	e.dirty.Store(true)
+	e.b.dirty.Set()
+}
 
 func (e *entry) Use() {
 	if now := e.b.store.Now().UnixMilli(); e.used.Load() < now {
@@ -164,9 +167,14 @@ func (e *entry) closeSenders(senders []*sender, err error) {
 			calls = append(calls, s.closed)
 		}
 	}
+	all := func() {
+		for _, call := range calls {
+			call(err)
+		}
+	}
 	// The callbacks do not run here, because the caller may be a bridge that holds locks.
-	if len(calls) > 0 {
-		e.b.callback(calls, err)
+	if len(calls) > 0 && !e.b.goOpen(all) {
+		all() // the broker is stopping
 	}
 }
 
@@ -174,10 +182,6 @@ func (e *entry) inUse() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.senders) > 0 || e.receivers.InUse()
-}
-
-func (e *entry) markUnavailable(partition uint16, now time.Time) {
-	e.unavailableUntil[partition].Store(now.Add(unavailableTime).UnixNano())
 }
 
 // nextPartition returns the next partition, round robin, that is not in tried, for messages without

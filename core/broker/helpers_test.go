@@ -317,7 +317,7 @@ func (f faultyPartition) Append(ctx context.Context, groups [][]*core.Message) [
 	f.appends = append(f.appends, f.Partition.Index)
 	f.mu.Unlock()
 	if err := f.failure(f.Partition); err != nil {
-		return failAll(groups, err)
+		return failed(len(groups), err)
 	}
 	return f.answered(f.Operations.Append(ctx, groups))
 }

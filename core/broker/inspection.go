@@ -51,25 +51,15 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
-	places := make([][]int, len(partitions))
-	for i, id := range ids {
-		at := core.PartitionOf(string(core.KeyOfSession(id)), len(partitions))
-		places[at] = append(places[at], i)
-	}
+	groups, _ := entity.GroupByPartition(ids, len(partitions), func(id *string) uint16 {
+		return core.PartitionOf(string(core.KeyOfSession(*id)), len(partitions))
+	})
 	all, errs := make([]core.SessionInfo, len(ids)), make([]error, len(partitions))
-	entity.InParallel(len(partitions), func(p int) {
-		if len(places[p]) == 0 {
-			return
-		}
-		own := make([]string, len(places[p]))
-		for j, i := range places[p] {
-			own[j] = ids[i]
-		}
-		var told []core.SessionInfo
-		if told, errs[p] = partitions[p].DescribeSessions(ctx, own, content); errs[p] == nil {
-			for j, i := range places[p] {
-				all[i] = told[j]
-			}
+	entity.EachGroup(groups, func(p *entity.PartitionGroup[string]) {
+		found, err := partitions[p.Partition].DescribeSessions(ctx, p.Items, content)
+		errs[p.Partition] = err
+		for i := range found {
+			all[p.Index(i)] = found[i]
 		}
 	})
 	if err := cmp.Or(errs...); err != nil {

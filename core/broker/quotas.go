@@ -23,7 +23,7 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
 	n, others, err := b.population(ctx, ent.ID)
 	if err != nil {
-		return b.refusals.Of(err, ent)
+		return err
 	}
 	if q.MaxEntities > 0 && n >= q.MaxEntities {
 		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and at most %d are allowed: delete some first.", b.name, n, q.MaxEntities)
@@ -34,27 +34,31 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 
 // Population returns the number of queues and topics, and the sum of their maximum sizes in MB.
 func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err error) {
-	if n, megabytes, err = b.population(ctx, ""); err != nil {
-		return 0, 0, b.refusals.Of(err, &core.Entity{})
-	}
-	return n, megabytes, nil
+	return b.population(ctx, "")
 }
 
 // population does not count the entity whose ID is the argument but.
 func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
+	err = b.eachQueueAndTopic(ctx, func(ent *core.Entity) {
+		if ent.ID != but {
+			n++
+			megabytes += ent.Megabytes()
+		}
+	})
+	return n, megabytes, err
+}
+
+func (b *Broker) eachQueueAndTopic(ctx context.Context, f func(*core.Entity)) error {
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
 		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
-			if ent.ID != but {
-				n++
-				megabytes += ent.Megabytes()
-			}
+			f(ent)
 			return false
 		})
 		if err != nil {
-			return 0, 0, err
+			return b.refusals.Of(err, &core.Entity{})
 		}
 	}
-	return n, megabytes, nil
+	return nil
 }
 
 func (b *Broker) checkSettings(s core.Settings) error {

@@ -66,7 +66,7 @@ func (r *distant) Send(ctx context.Context, _ string, ms []*core.Message) []erro
 		select {
 		case <-time.After(r.took()):
 		case <-ctx.Done():
-			return repeat(&core.Away{Remote: "hq", Err: ctx.Err()}, len(ms))
+			return slices.Repeat([]error{&core.Away{Remote: "hq", Err: ctx.Err()}}, len(ms))
 		}
 	}
 	r.mu.Lock()

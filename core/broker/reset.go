@@ -30,14 +30,22 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	}
 	defer b.barrier.Resume()
 	b.audit.Flush(ctx) // so that no event from before the reset is written after it
-	sessions := b.openSessions()
+	entries := b.known()
+	var sessions []*delivery.Session
+	for _, e := range entries {
+		sessions = append(sessions, e.receivers.Sessions()...)
+	}
 	errs := make([]error, len(ents))
 	entity.InParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })
 	cleared := make(map[string]bool, len(ents))
 	for i := range ents {
 		cleared[ents[i].ID] = errs[i] == nil
 	}
-	b.dropUndelivered(cleared)
+	for _, e := range entries {
+		if cleared[e.View().Root()] {
+			e.receivers.DropUndelivered()
+		}
+	}
 	for _, s := range sessions {
 		if cleared[s.EntityID()] {
 			s.End(entity.ErrSessionLost)
@@ -80,22 +88,4 @@ func (b *Broker) known() []*entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return slices.AppendSeq(make([]*entry, 0, len(b.entries)), maps.Values(b.entries))
-}
-
-func (b *Broker) openSessions() (all []*delivery.Session) {
-	for _, e := range b.known() {
-		all = append(all, e.receivers.Sessions()...)
-	}
-	return all
-}
-
-// dropUndelivered drops messages that were locked or removed for receivers of cleared entities but
-// not delivered, and gives the receivers their credit back. The broker's barrier must be closed.
-func (b *Broker) dropUndelivered(cleared map[string]bool) {
-	for _, e := range b.known() {
-		if !cleared[e.View().Root()] {
-			continue
-		}
-		e.receivers.DropUndelivered()
-	}
 }

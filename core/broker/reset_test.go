@@ -238,7 +238,7 @@ func (s reluctantPartition) Append(ctx context.Context, groups [][]*core.Message
 	refused := s.Partition.Entity == s.entity
 	s.mu.Unlock()
 	if refused {
-		return failAll(groups, core.Busy)
+		return failed(len(groups), core.Busy)
 	}
 	return s.Operations.Append(ctx, groups)
 }

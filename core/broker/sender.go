@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,10 +68,10 @@ func (s *sender) fail(err error) bool { return s.failed.CompareAndSwap(nil, &err
 func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	e := s.e
 	if _, err := e.b.refresh(ctx, e); err != nil {
-		return failAll(groups, err)
+		return failed(len(groups), err)
 	}
 	if err := s.failed.Load(); err != nil {
-		return failAll(groups, *err)
+		return failed(len(groups), *err)
 	}
 	v := e.View()
 	if s.moves {
@@ -95,14 +96,8 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	return answers
 }
 
-func failAll(groups [][]*core.Message, err error) []core.Appended { return failed(len(groups), err) }
-
 func failed(n int, err error) []core.Appended {
-	answers := make([]core.Appended, n)
-	for i := range answers {
-		answers[i].Err = err
-	}
-	return answers
+	return slices.Repeat([]core.Appended{{Err: err}}, n)
 }
 
 func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
@@ -116,14 +111,13 @@ func (e *entry) sendToOne(ctx context.Context, trail *audit.Trail, v *entity.Vie
 				good.add(groups[j], j)
 			}
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			answers[i].Err = err
-		default:
-			entity.Identify(g)
-			if answers != nil {
-				good.add(g, i)
-			}
+			continue
+		}
+		entity.Identify(g)
+		if answers != nil {
+			good.add(g, i)
 		}
 	}
 	if answers == nil {
@@ -229,7 +223,7 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 			if core.CodeOf(answers[at].Err) != core.Busy {
 				continue
 			}
-			e.markUnavailable(b.partition, now)
+			e.unavailableUntil[b.partition].Store(now.Add(unavailableTime).UnixNano())
 			tried[at] |= 1 << b.partition
 			if keyless[at] && core.IsNotDone(answers[at].Err) && tried[at] != 1<<n-1 {
 				again = append(again, at)

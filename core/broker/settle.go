@@ -12,7 +12,7 @@ import (
 func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) []error {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
-		return repeat(err, len(settlements))
+		return slices.Repeat([]error{err}, len(settlements))
 	}
 	e.Use()
 	carriedOut, errs := e.prepareAndSettle(ctx, a.Sub, settlements)
@@ -29,14 +29,6 @@ func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlem
 		}
 	}
 	return settlements, e.receivers.Settle(ctx, sub, settlements)
-}
-
-func repeat(err error, n int) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
 }
 
 func (e *entry) needsPreparing(s *core.Settlement) bool {
@@ -82,14 +74,11 @@ func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements [
 }
 
 func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, tokens []core.LockToken) []core.Renewal {
-	renewals := make([]core.Renewal, len(tokens))
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
-		for i := range renewals {
-			renewals[i].Err = err
-		}
-		return renewals
+		return slices.Repeat([]core.Renewal{{Err: err}}, len(tokens))
 	}
+	renewals := make([]core.Renewal, len(tokens))
 	e.Use()
 	v := e.View()
 	partitions := v.Queues[a.Sub]
