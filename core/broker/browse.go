@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// firstPeek is the number of messages that Peek first asks the store for. Each further call
-	// asks for twice as many, up to delivery.PeekPage, so that large messages do not fill memory.
-	firstPeek = 8
 	peekRead  = 32 << 20
 	purgeLock = 10 * time.Second
 	moveLock  = 5 * time.Minute
@@ -45,27 +42,13 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, sta
 	var found []core.Delivery
 	most := int(max(1, min(delivery.PeekPage, peekRead/b.largestMessage(ctx, v))))
 	index, n := core.SplitSequenceNumber(max(from, 0))
-	for size := 0; int(index) < len(v.Queues[sub]); index, n = index+1, 0 {
-		for ask, asked := min(firstPeek, most), 0; limit > len(found); ask = min(2*ask, most) {
-			asked = min(ask, limit-len(found))
-			ds, err := v.Queues[sub][index].Peek(ctx, core.PeekRequest{From: n, Max: asked, State: state})
-			if err != nil {
-				if len(found) > 0 {
-					return found, nil // the next Peek returns the error
-				}
-				return nil, b.refusals.Of(err, &v.Entity)
-			}
-			for _, d := range ds {
-				found = append(found, d)
-				if size += d.Size(); size >= delivery.PeekBytes {
-					return found, nil
-				}
-			}
-			if len(ds) < asked {
-				break
-			}
-			_, n = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
-			n++
+	for ; int(index) < len(v.Queues[sub]); index, n = index+1, 0 {
+		found, err = delivery.Peek(ctx, v.Queues[sub][index], core.PeekRequest{From: n, State: state}, found, limit, most)
+		switch {
+		case err != nil && len(found) == 0:
+			return nil, b.refusals.Of(err, &v.Entity)
+		case err != nil:
+			return found, nil // the next Peek returns the error
 		}
 	}
 	return found, nil

@@ -10,7 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-const deadLettersInterval = time.Minute
+const (
+	deadLettersInterval = time.Minute
+	oldPage             = 8 // dead letters that are read at once to find old ones
+)
 
 type oldDeadLetters struct {
 	mu  sync.Mutex // held for a whole call of removeDeadLetters
@@ -59,7 +62,7 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 		return now
 	}
 	v, removed := e.View(), 0
-	page := int(max(1, min(firstPeek, peekRead/b.largestMessage(ctx, v))))
+	page := int(max(1, min(oldPage, peekRead/b.largestMessage(ctx, v))))
 	due = now.Add(keep)
 	for _, sub := range [...]core.SubQueue{core.DeadLetter, core.TransferDeadLetter} {
 		for _, p := range v.Queues[sub] {

@@ -47,7 +47,7 @@ func (e *Entity) SetRate(r *core.Rate) {
 	if old := e.admission.limiter.rate.Swap(r); old == r || old != nil && r != nil && *old == *r {
 		return
 	}
-	e.wakeMain()
+	e.Wake()
 }
 
 // SetBreaker sets the breaker of the main queue; nil means none. An equal breaker keeps its state.
@@ -69,7 +69,7 @@ func (e *Entity) ResetBreaker() {
 // replaceCircuit replaces the circuit by c: a closed circuit, or nil.
 func (e *Entity) replaceCircuit(c *Circuit) {
 	old := e.admission.circuit.Swap(c)
-	e.wakeMain()
+	e.Wake()
 	if s := old.State(); s == Open || s == HalfOpen {
 		old.logClosed()
 	}
@@ -77,17 +77,3 @@ func (e *Entity) replaceCircuit(c *Circuit) {
 
 // Circuit returns nil without a breaker. All methods accept a nil Circuit.
 func (e *Entity) Circuit() *Circuit { return e.admission.circuit.Load() }
-
-func (e *Entity) wakeMain() {
-	dispatchers, hub := e.open()
-	if d := dispatchers[core.Main]; d != nil {
-		for _, w := range d.workers {
-			w.Wake("")
-		}
-	}
-	if hub != nil {
-		for _, s := range hub.finders {
-			hub.wake(s, "")
-		}
-	}
-}

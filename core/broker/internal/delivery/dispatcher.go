@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -390,8 +389,6 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 		d.e.Log.Info("messages are lost, because a receive-and-delete receiver closed before it got them", "entity", d.e.View().Name, "count", len(ds))
 	}
 }
-
-func (d *dispatcher) context() context.Context { return d.e.Base }
 
 func (d *dispatcher) openReceivers() (receivers, credit int) {
 	d.mu.Lock()

@@ -210,7 +210,8 @@ func (e *Entity) Sessions() []*Session {
 	return nil
 }
 
-// Wake makes receivers and sessions look for messages, because the store's time was moved.
+// Wake makes receivers and sessions look for messages, because the store's time was moved, or the
+// rate limit or the circuit breaker has changed.
 func (e *Entity) Wake() {
 	dispatchers, hub := e.open()
 	for _, d := range dispatchers {

@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	firstPeek = 8
 	PeekBytes = 256 << 10
 	PeekPage  = 256
 	MaxPurge  = 4000
@@ -59,21 +60,49 @@ func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Del
 // RemoveLocked completes deliveries and returns those that are removed. Since these cannot be
 // restored, it fails only if it could remove none.
 func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
-	gone := ds[:0]
-	var failure error
+	gone, _, err := e.complete(ctx, sub, ds)
+	if len(gone) == 0 {
+		return nil, err
+	}
+	return gone, nil
+}
+
+// complete returns the deliveries that it has completed, and the others with an error of one.
+func (e *Entity) complete(ctx context.Context, sub core.SubQueue, ds []core.Delivery) (gone, kept []core.Delivery, failure error) {
+	gone = ds[:0]
 	for i, err := range e.SettleAll(ctx, sub, ds, core.Complete) {
+		d := ds[i]
 		if err != nil {
-			failure = err
+			kept, failure = append(kept, d), err
 			continue
 		}
-		d := ds[i]
 		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
 		gone = append(gone, d)
 	}
-	if len(gone) == 0 {
-		return nil, failure
+	return gone, kept, failure
+}
+
+// Peek appends messages of p to found, until there are limit messages or PeekBytes in total. It
+// first asks for firstPeek messages. Each further call asks for twice as many, up to most, so that
+// large messages do not fill memory.
+func Peek(ctx context.Context, p core.Partition, r core.PeekRequest, found []core.Delivery, limit, most int) ([]core.Delivery, error) {
+	size := core.SizeOf(found)
+	for r.Max = min(firstPeek, most); len(found) < limit && size < PeekBytes; r.Max = min(2*r.Max, most) {
+		r.Max = min(r.Max, limit-len(found))
+		ds, err := p.Peek(ctx, r)
+		if err != nil {
+			return found, err
+		}
+		for i := 0; i < len(ds) && size < PeekBytes; i++ {
+			found, size = append(found, ds[i]), size+ds[i].Size()
+		}
+		if len(ds) < r.Max {
+			break
+		}
+		_, r.From = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
+		r.From++
 	}
-	return gone, nil
+	return found, nil
 }
 
 // Purge removes up to limit messages that were enqueued before the time before, from p or, if under

@@ -262,7 +262,10 @@ func (s *Session) lockMessages(most core.Most) {
 	}
 	locked, more := len(ds), again.IsZero() && most.Left(ds, next, e.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
-		ds = s.remove(p, ds)
+		var kept []core.Delivery
+		if ds, kept, _ = e.complete(ctx, core.Main, ds); len(kept) > 0 {
+			e.SettleAll(ctx, core.Main, kept, core.Release)
+		}
 	}
 	s.mu.Lock()
 	s.noteLook(err, more)
@@ -312,31 +315,6 @@ func (s *Session) noteLook(err error, more bool) {
 		pause = s.backoff
 	}
 	s.lookAt = e.Now().Add(pause)
-}
-
-func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
-	e := s.hub.e
-	settlements := make([]core.Settlement, len(ds))
-	for i := range ds {
-		settlements[i] = core.Settlement{Token: ds[i].LockToken}
-	}
-	errs := p.Settle(e.Base, settlements)
-	e.noteSettled(e.Base, core.Main, settlements, errs)
-	gone := ds[:0]
-	var kept []core.Delivery
-	for i, err := range errs {
-		if err != nil {
-			kept = append(kept, ds[i])
-			continue
-		}
-		d := ds[i]
-		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
-		gone = append(gone, d)
-	}
-	if len(kept) > 0 {
-		e.SettleAll(e.Base, core.Main, kept, core.Release)
-	}
-	return gone
 }
 
 func (s *Session) finish() {
@@ -444,10 +422,6 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	return found, nil
 }
 
-// firstPeek is how many messages Peek first asks for. Further calls ask for twice as many, up to
-// PeekPage.
-const firstPeek = 8
-
 func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
 	index, n := core.SplitSequenceNumber(max(from, 0))
 	switch {
@@ -457,27 +431,11 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		return nil, nil
 	}
 	var found []core.Delivery
-	err := s.call(func(p core.Partition) error {
-		size := 0
-		for ask := firstPeek; len(found) < limit && size < PeekBytes; ask = min(2*ask, PeekPage) {
-			asked := min(ask, limit-len(found))
-			ds, err := p.Peek(ctx, core.PeekRequest{From: n, Max: asked, Session: s.lock.Key()})
-			if err != nil {
-				if len(found) > 0 {
-					return nil // the next Peek returns the error
-				}
-				return err
-			}
-			for i := 0; i < len(ds) && size < PeekBytes; i++ {
-				found, size = append(found, ds[i]), size+ds[i].Size()
-			}
-			if len(ds) < asked {
-				return nil
-			}
-			_, n = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
-			n++
+	err := s.call(func(p core.Partition) (err error) {
+		if found, err = Peek(ctx, p, core.PeekRequest{From: n, Session: s.lock.Key()}, nil, limit, PeekPage); len(found) > 0 {
+			return nil // the next Peek returns the error
 		}
-		return nil
+		return err
 	})
 	return found, err
 }

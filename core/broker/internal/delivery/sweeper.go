@@ -22,7 +22,10 @@ func (d *dispatcher) sweep() {
 		case <-d.sweepSoon:
 		case <-timer.C:
 		}
-		if !d.hasCredit() {
+		d.mu.Lock()
+		hasCredit := d.credit > 0
+		d.mu.Unlock()
+		if !hasCredit {
 			timer.Stop()
 			continue
 		}
@@ -33,7 +36,7 @@ func (d *dispatcher) sweep() {
 func (d *dispatcher) sweepOnce() time.Duration {
 	var first time.Time
 	for _, p := range d.e.View().Queues[core.Main] {
-		next, err := p.Sweep(d.context())
+		next, err := p.Sweep(d.e.Base)
 		if err != nil { // the workers log outages
 			continue
 		}
@@ -54,12 +57,6 @@ func (d *dispatcher) sweepOnce() time.Duration {
 		return MaxSweepWait
 	}
 	return min(max(first.Sub(now), time.Millisecond), MaxSweepWait)
-}
-
-func (d *dispatcher) hasCredit() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.credit > 0
 }
 
 // expectExpiry makes the sweeper run at the given time or earlier. It ignores a zero time.

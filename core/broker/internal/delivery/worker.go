@@ -109,13 +109,13 @@ func (w *worker) lock() {
 	d := w.d
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
-	d.e.Refresh(d.context()) // if the entity was deleted, this has closed the receivers, and the call finds nothing
+	d.e.Refresh(d.e.Base) // if the entity was deleted, this has closed the receivers, and the call finds nothing
 	if again, err := w.pass(); !again.IsZero() || err != nil {
 		w.locked(nil, again, false, err)
 		return
 	}
 	p := d.e.View().Queues[d.sub][w.index]
-	ds, next, err := p.Lock(d.context(), core.LockRequest{Most: w.asked})
+	ds, next, err := p.Lock(d.e.Base, core.LockRequest{Most: w.asked})
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
@@ -124,7 +124,7 @@ func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil
 	}
-	n, again, err := w.d.e.admission.take(w.d.context(), w.asked.Messages)
+	n, again, err := w.d.e.admission.take(w.d.e.Base, w.asked.Messages)
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	w.d.reserved.Messages -= w.asked.Messages - n
@@ -180,8 +180,8 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 			settlements = append(settlements, core.Settlement{Token: m.ds[i].LockToken})
 		}
 	}
-	errs := p.Settle(d.context(), settlements)
-	d.e.noteSettled(d.context(), d.sub, settlements, errs)
+	errs := p.Settle(d.e.Base, settlements)
+	d.e.noteSettled(d.e.Base, d.sub, settlements, errs)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range removals {
