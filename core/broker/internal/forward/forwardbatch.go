@@ -80,7 +80,9 @@ func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Part
 	}
 	if fb.isTooLate() {
 		for _, batch := range fb.batches {
-			fb.holdBackAll(batch, batch.at)
+			for _, i := range batch.at {
+				fb.pf.holdBack(&fb.ds[i], batch.to)
+			}
 		}
 		for _, c := range fb.remoteBatches {
 			for _, i := range c.at {
@@ -172,7 +174,9 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.settle(at, core.Settlement{}, stored{batch.v.Queues[core.Main][batch.to.partition], batch.groups[i][0].Transit.Key, batch.v.Name})
 		case entity.LacksVerdict(a.Err):
 			fb.pf.holdBack(&fb.ds[at], batch.to)
-			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
+			if soon := time.Now().Add(maxVerdictHold); soon.Before(fb.pf.retryAt) {
+				fb.pf.retryAt = soon
+			}
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
 			fb.destinationRefused(at, batch.to, a.Err)
 		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
@@ -214,12 +218,6 @@ func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *de
 		answers[at[i]] = a
 	}
 	return answers
-}
-
-func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
-	for _, i := range at {
-		fb.pf.holdBack(&fb.ds[i], batch.to)
-	}
 }
 
 func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {

@@ -71,7 +71,7 @@ type Entity interface {
 // Every gateway forwards. Locks of messages divide the work, and order leases keep the order.
 type Forwarders struct {
 	Config
-	remotes remotes
+	remotes map[string]core.Remote // by folded name
 
 	mu     sync.Mutex
 	open   bool
@@ -121,7 +121,10 @@ func (s *Forwarders) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.open = true
 	s.mu.Unlock()
-	defer s.remotes.watch(s)()
+	for name, remote := range s.remotes {
+		again := func(f *forwarder) bool { return f.key.sub == core.Transfer || f.remote == name }
+		defer remote.Watch(func() { s.retry(again) })()
+	}
 	tick := time.NewTicker(ScanInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(readRetry)
@@ -195,7 +198,7 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 			ok = false
 			continue
 		}
-		s.retry(name)
+		s.retry(func(f *forwarder) bool { return f.to == name || f.name == name || f.key.sub == core.Transfer })
 	}
 	return all, ok
 }
@@ -239,11 +242,12 @@ func (s *Forwarders) remove(name string) {
 	}
 }
 
-func (s *Forwarders) retry(name string) {
+// retry makes the forwarders for which is returns true try again to move their messages.
+func (s *Forwarders) retry(is func(*forwarder) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.byKey {
-		if f.to == name || f.name == name || f.key.sub == core.Transfer {
+		if is(f) {
 			for _, pf := range f.partitions {
 				pf.retry()
 			}
@@ -251,15 +255,7 @@ func (s *Forwarders) retry(name string) {
 	}
 }
 
-func (s *Forwarders) Wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.byKey {
-		for _, pf := range f.partitions {
-			pf.retry()
-		}
-	}
-}
+func (s *Forwarders) Wake() { s.retry(func(*forwarder) bool { return true }) }
 
 func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	subs := []core.SubQueue{core.Transfer}

@@ -61,7 +61,11 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 				lease.pause = shortYield
 			}
 		}
-		if now.Sub(lease.yieldingSince) < pf.longestYield() {
+		longest := LongestYield
+		if pf.parent.remote != "" {
+			longest = remoteTimeout + forwardLock // longer than another gateway waits for the remote
+		}
+		if now.Sub(lease.yieldingSince) < longest {
 			lease.yieldUntil = now.Add(lease.pause/2 + rand.N(lease.pause))
 			lease.pause = min(2*lease.pause, LongYield)
 			return false
@@ -111,13 +115,4 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 		}
 	}
 	return false
-}
-
-// longestYield limits how long the partition forwarder yields in total. For a remote, this is
-// longer than another gateway waits for the remote.
-func (pf *partitionForwarder) longestYield() time.Duration {
-	if pf.parent.remote != "" {
-		return remoteTimeout + forwardLock
-	}
-	return LongestYield
 }

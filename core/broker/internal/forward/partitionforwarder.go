@@ -375,10 +375,3 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if this fails, the locks expire
 	}
 }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}

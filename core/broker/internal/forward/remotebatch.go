@@ -161,53 +161,23 @@ func (fb *forwardBatch) releaseReturned(ctx context.Context) {
 	fb.pf.releaseUntried(ctx, fb.p, ds)
 }
 
-type remotes map[string]core.Remote
-
-func newRemotes(given map[string]core.Remote) remotes {
-	all := make(remotes, len(given))
+func newRemotes(given map[string]core.Remote) map[string]core.Remote {
+	all := make(map[string]core.Remote, len(given))
 	for name, r := range given {
 		all[core.FoldName(name)] = r
 	}
 	return all
 }
 
-func (r remotes) check(setting, to, remote, entity string) error {
+func (s *Forwarders) CheckRemote(setting, to, remote, entity string) error {
 	switch {
 	case entity == "":
 		return core.Refuse(core.InvalidArgument, "%s is '%s', which names no entity of the remote: write REMOTE:ENTITY.", setting, to)
-	case r[core.FoldName(remote)] != nil:
+	case s.remotes[core.FoldName(remote)] != nil:
 		return nil
-	case len(r) == 0:
+	case len(s.remotes) == 0:
 		return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remotes: add the remote '%s' to the gateway's configuration.", setting, to, remote)
 	}
 	return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remote '%s': use one of its remotes (%s), or add the remote to the gateway's configuration.",
-		setting, to, remote, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
-}
-
-func (r remotes) watch(forwarders *Forwarders) (stop func()) {
-	var stops []func()
-	for name, remote := range r {
-		stops = append(stops, remote.Watch(func() { forwarders.retryRemote(name) }))
-	}
-	return func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
-}
-
-func (s *Forwarders) retryRemote(remote string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.byKey {
-		if f.key.sub == core.Transfer || f.remote == remote {
-			for _, pf := range f.partitions {
-				pf.retry()
-			}
-		}
-	}
-}
-
-func (s *Forwarders) CheckRemote(setting, to, remote, entity string) error {
-	return s.remotes.check(setting, to, remote, entity)
+		setting, to, remote, strings.Join(slices.Sorted(maps.Keys(s.remotes)), ", "))
 }

@@ -15,7 +15,7 @@ type route struct {
 	name    string
 	to      string // the destination in the source's settings; "": each message has its own
 	waits   bool   // whether messages wait for a destination that is disabled or full
-	remotes remotes
+	remotes map[string]core.Remote
 	resolve func(name string) resolved
 	blocked func(to destination) bool
 }
