@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
 	"time"
@@ -156,12 +157,8 @@ func Identify(group []*core.Message) {
 
 func newGUID() string {
 	var b [16]byte
-	for i, n := 0, rand.Uint64(); i < 8; i++ {
-		b[i] = byte(n >> (8 * i))
-	}
-	for i, n := 0, rand.Uint64(); i < 8; i++ {
-		b[8+i] = byte(n >> (8 * i))
-	}
+	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
 	b[6] = b[6]&0x0f | 0x40 // RFC 9562: version 4
 	b[8] = b[8]&0x3f | 0x80 // RFC 9562: variant
 	return hex.EncodeToString(b[:])

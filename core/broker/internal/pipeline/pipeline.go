@@ -49,7 +49,10 @@ type Stages struct {
 	schema atomic.Pointer[stage] // the first stage; nil: none
 	stages []*stage
 	Parks  bool
-	parked []parkedMark
+	// parked has for each partition the bit somethingParked and, above it, the number of calls of
+	// NotePark. While messages of a partition may be parked, this gateway parks further messages
+	// behind them, to keep the order of what it accepts.
+	parked []atomic.Int64
 }
 
 type stage struct {
@@ -100,9 +103,9 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 		}
 	}
 	if len(p.stages) > 0 || p.Parks {
-		p.parked = make([]parkedMark, ent.Partitions)
+		p.parked = make([]atomic.Int64, ent.Partitions)
 		for i := range p.parked {
-			p.parked[i].mark.Store(somethingParked) // messages may have been parked before this gateway started
+			p.parked[i].Store(somethingParked) // messages may have been parked before this gateway started
 		}
 	}
 	return p
@@ -170,29 +173,13 @@ func (r Result) ParkAll() {
 
 const somethingParked = 1
 
-// parkedMark is what this gateway knows about the parked messages of a partition. While there are
-// some, the gateway parks further messages behind them, to keep the order of what it accepts.
-type parkedMark struct {
-	mark atomic.Int64 // the bit somethingParked and, above it, the number of calls of note
-}
-
-// note records that messages may be parked. It must be called before they are.
-func (l *parkedMark) note() {
-	for {
-		old := l.mark.Load()
-		if l.mark.CompareAndSwap(old, (old|somethingParked)+2) {
-			return
-		}
-	}
-}
-
 // maxParkedLook is the number of messages of a transfer queue among which IsBehind looks for parked
 // ones. If there are more messages, it assumes that some are parked.
 const maxParkedLook = 20
 
 func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View, partition uint16) bool {
 	l := &p.parked[partition]
-	mark := l.mark.Load()
+	mark := l.Load()
 	if mark&somethingParked == 0 {
 		return false
 	}
@@ -201,7 +188,7 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 	if n := c.Stats.Ready + c.Stats.Locked; c.Err != nil || n > maxParkedLook || n > 0 && holdsParked(ctx, v, transfer) {
 		return true
 	}
-	l.mark.CompareAndSwap(mark, mark&^somethingParked)
+	l.CompareAndSwap(mark, mark&^somethingParked)
 	return false
 }
 
@@ -225,4 +212,13 @@ func (p *Run) ParkAll(ctx context.Context) {
 	}
 }
 
-func (p *Stages) NotePark(partition uint16) { p.parked[partition].note() }
+// NotePark records that messages may be parked. It must be called before they are.
+func (p *Stages) NotePark(partition uint16) {
+	l := &p.parked[partition]
+	for {
+		old := l.Load()
+		if l.CompareAndSwap(old, (old|somethingParked)+2) {
+			return
+		}
+	}
+}

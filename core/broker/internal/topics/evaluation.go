@@ -2,6 +2,7 @@ package topics
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -19,8 +20,8 @@ type Evaluation struct {
 	partition uint16
 	trail     *audit.Trail
 	facts     rules.Facts
-	body      *bodyDecoder
-	plugins   *pluginAnswers
+	undecoded error // why no decoder could answer: the results of the rules must then not be used
+	answers   map[rules.Call][]pluginAnswer
 	groups    [][]*core.Message
 	due       []core.Delivery // for scheduled messages: each is a group
 	room      room
@@ -31,15 +32,18 @@ type Evaluation struct {
 }
 
 func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, groups [][]*core.Message, trail *audit.Trail) (*Evaluation, error) {
-	x := &Evaluation{subs: ss, topic: topic, partition: partition, trail: trail, groups: groups, body: ev.bodyDecoderFor(ss.set), room: room{ev: ev, topic: topic.Name}}
-	x.facts = x.body.facts(rules.Facts{EnqueuedTime: ev.Now()})
+	x := &Evaluation{subs: ss, topic: topic, partition: partition, trail: trail, groups: groups, room: room{ev: ev, topic: topic.Name}}
+	x.facts.EnqueuedTime = ev.Now()
+	if ev.Body != nil && ss.set.ReadsBodies() {
+		x.facts.Body = x.decode
+	}
 	if ev.Memory != nil {
 		x.facts.Changed = x.room.takeChanged
 	}
 	total := core.CountOf(groups)
 	if calls := ss.set.Calls(); len(calls) > 0 {
 		var err error
-		if x.plugins, err = ev.askPlugins(ctx, topic.Name, calls, slices.Concat(groups...)); err != nil {
+		if x.answers, err = ev.askPlugins(ctx, topic.Name, calls, slices.Concat(groups...)); err != nil {
 			return nil, err
 		}
 	}
@@ -89,9 +93,9 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 		x.byGroup = append(x.byGroup, x.made[begun:len(x.made):len(x.made)])
 		x.evaluated++
 	}
-	if err := x.body.failure(); err != nil {
+	if x.undecoded != nil {
 		x.Release()
-		return nil, err
+		return nil, x.undecoded
 	}
 	return x.byGroup[first:], nil
 }
@@ -112,10 +116,21 @@ func (x *Evaluation) factsOf(i int) rules.Facts {
 		d := &x.due[i]
 		f.EnqueuedTime, f.SequenceNumber, f.EnqueuedSequenceNumber = d.EnqueuedTime, d.SequenceNumber, d.EnqueuedSequenceNumber
 	}
-	if x.plugins != nil {
-		f = x.plugins.facts(f, i)
+	if len(x.answers) > 0 {
+		f.Ask = func(c rules.Call) (bool, error) {
+			a := x.answers[c][i]
+			return a.yes, a.err
+		}
 	}
 	return f
+}
+
+func (x *Evaluation) decode(m *core.Message) (any, error) {
+	v, err := x.room.ev.Body(m)
+	if code, ok := errors.AsType[core.Code](err); ok && code.Retriable() && x.undecoded == nil {
+		x.undecoded = err
+	}
+	return v, err
 }
 
 // Release gives back the memory of the last piece. x may be nil.

@@ -5,7 +5,6 @@ package topics
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -25,13 +24,14 @@ type Evaluator struct {
 }
 
 // askPlugins makes calls for all ms. If one is not answered, err says whether to refuse or park ms.
-func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (*pluginAnswers, error) {
-	q := &pluginAnswers{f: ev.Plugins, topic: topic, ms: ms, answers: make(map[rules.Call][]pluginAnswer, len(calls))}
-	if len(calls) == 0 || len(ms) == 0 {
-		return q, nil
+// Otherwise the result has one answer per message for each call.
+func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules.Call, ms []*core.Message) (map[rules.Call][]pluginAnswer, error) {
+	answers := make(map[rules.Call][]pluginAnswer, len(calls))
+	if len(ms) == 0 {
+		return answers, nil
 	}
 	got, errs := make([][]pluginAnswer, len(calls)), make([]error, len(calls))
-	entity.InParallel(len(calls), func(i int) { got[i], errs[i] = q.ask(ctx, calls[i]) })
+	entity.InParallel(len(calls), func(i int) { got[i], errs[i] = ev.Plugins.ask(ctx, topic, calls[i], ms) })
 	for i, c := range calls {
 		if errs[i] != nil {
 			ev.Log.Debug("a plugin that a rule calls did not answer", "entity", topic, "plugin", c.Name, "messages", len(ms), "err", errs[i])
@@ -40,27 +40,20 @@ func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules
 			}
 			return nil, ev.Plugins.refusals[c.Name]
 		}
-		q.answers[c] = got[i]
+		answers[c] = got[i]
 	}
-	return q, nil
+	return answers, nil
 }
 
 func (ev *Evaluator) askPluginNow(ctx context.Context, topic string, m *core.Message) func(rules.Call) (bool, error) {
 	return func(c rules.Call) (bool, error) {
-		q, err := ev.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
+		answers, err := ev.askPlugins(ctx, topic, []rules.Call{c}, []*core.Message{m})
 		if err != nil {
 			return false, err
 		}
-		a := q.answers[c][0]
+		a := answers[c][0]
 		return a.yes, a.err
 	}
-}
-
-func (ev *Evaluator) bodyDecoderFor(s *rules.Set) *bodyDecoder {
-	if ev.Body == nil || !s.ReadsBodies() {
-		return nil
-	}
-	return &bodyDecoder{decode: ev.Body}
 }
 
 // appendFault appends a dead letter for a message whose evaluation failed, if the settings require
@@ -81,32 +74,4 @@ func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, descrip
 	dead := *msg
 	dead.Properties = msg.Properties.Merge(entity.ReasonProperties(reason, description))
 	return core.Copy{To: &m.Queues[core.DeadLetter][index], Message: &dead}
-}
-
-type bodyDecoder struct {
-	decode func(*core.Message) (any, error)
-	// err is set if no decoder could answer: the results of the rules must then not be used.
-	err error
-}
-
-func (d *bodyDecoder) facts(known rules.Facts) rules.Facts {
-	if d != nil {
-		known.Body = d.body
-	}
-	return known
-}
-
-func (d *bodyDecoder) body(m *core.Message) (any, error) {
-	v, err := d.decode(m)
-	if code, ok := errors.AsType[core.Code](err); ok && code.Retriable() && d.err == nil {
-		d.err = err
-	}
-	return v, err
-}
-
-func (d *bodyDecoder) failure() error {
-	if d == nil {
-		return nil
-	}
-	return d.err
 }

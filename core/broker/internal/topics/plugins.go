@@ -47,31 +47,23 @@ func (f *Plugins) Check(r *rules.Rule) error {
 	return nil
 }
 
-// pluginAnswers has the answers to the calls in rules. Each call is made once for all messages.
-type pluginAnswers struct {
-	f       *Plugins
-	topic   string
-	ms      []*core.Message
-	answers map[rules.Call][]pluginAnswer
-}
-
 type pluginAnswer struct {
 	yes bool
 	err error
 }
 
-func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {
-	s := q.f.byName[c.Name]
+func (f *Plugins) ask(ctx context.Context, topic string, c rules.Call, ms []*core.Message) ([]pluginAnswer, error) {
+	s := f.byName[c.Name]
 	if s == nil {
-		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("the configuration of the gateway has no plugin '%s' that rules may call", c.Name)}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("the configuration of the gateway has no plugin '%s' that rules may call", c.Name)}}, len(ms)), nil
 	}
-	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
-	if err == nil && len(verdicts) != len(q.ms) {
-		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages, but must return one for each", c.Name, len(verdicts), len(q.ms))
+	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: topic, Parameters: c.Parameters()}, ms)
+	if err == nil && len(verdicts) != len(ms) {
+		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages, but must return one for each", c.Name, len(verdicts), len(ms))
 	}
 	switch {
 	case err != nil && s.Unavailable == pipeline.Pass:
-		return slices.Repeat([]pluginAnswer{{yes: true}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{yes: true}}, len(ms)), nil
 	case err != nil:
 		return nil, err
 	}
@@ -86,14 +78,4 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 		}
 	}
 	return answers, nil
-}
-
-func (q *pluginAnswers) facts(known rules.Facts, i int) rules.Facts {
-	if len(q.answers) > 0 {
-		known.Ask = func(c rules.Call) (bool, error) {
-			a := q.answers[c][i]
-			return a.yes, a.err
-		}
-	}
-	return known
 }
