@@ -65,7 +65,7 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	if err != nil {
 		return core.Grant{}, err
 	}
-	resource, host, err := a.resource(s.resource)
+	resource, host, err := a.resource(s.Resource)
 	if err != nil {
 		return core.Grant{}, err
 	}
@@ -77,9 +77,9 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 		return core.Grant{}, core.Refuse(core.Unauthorized, "ExpiredToken: The token is expired. Expiration time: %s.", s.expires.UTC().Format(time.RFC3339))
 	}
 	if audience != "" && !core.IsWithin(core.FoldName(core.ResourcePath(audience)), resource) {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%s', which does not cover '%s'.", s.resource, audience)
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%s', which does not cover '%s'.", s.Resource, audience)
 	}
-	if err := a.checkHost(ctx, s.resource, resource, host); err != nil {
+	if err := a.checkHost(ctx, s.Resource, resource, host); err != nil {
 		return core.Grant{}, err
 	}
 	grant.Expires = s.expires
@@ -117,24 +117,12 @@ func NamesOf(c *x509.Certificate) (names []string) {
 	return slices.Compact(names)
 }
 
-type Signature struct{ sas sas }
-
 // If the token is a JSON web token, which names no policy, web is true and s is empty.
 func ParseSignature(token string) (s Signature, web bool, err error) {
-	if _, web := cutWebToken(token); web {
-		return Signature{}, true, nil
+	if _, web = cutWebToken(token); !web {
+		s, err = parseSAS(token)
 	}
-	read, err := parseSAS(token)
-	return Signature{read}, false, err
-}
-
-func (s *Signature) Policy() string { return s.sas.policy }
-
-func (s *Signature) Resource() string { return s.sas.resource }
-
-// SignedBy reports whether a key of policies made the signature. It ignores resource and expiry.
-func (s *Signature) SignedBy(policies []core.AccessRule) bool {
-	return s.sas.signedBy(policies) != 0
+	return s, web, err
 }
 
 // cutWebToken returns the JSON web token in a client's token, if it is one. RFC 6750 §2.1 puts
@@ -175,16 +163,16 @@ func sameKey(given [sha256.Size]byte, key string) bool {
 // verify returns the grant of the policy that the token names, if a key of that policy has made the
 // signature. The policy belongs to the namespace, or to the entity in the resource. A refusal does
 // not say whether the policy exists, because this would reveal namespaces and entities.
-func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Grant, error) {
-	grant := core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: s.policy, Scope: resource}
-	if grant.Rights = s.signedBy(a.o.Policies); grant.Rights != 0 {
+func (a *Authority) verify(ctx context.Context, s Signature, resource string) (core.Grant, error) {
+	grant := core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: s.Policy, Scope: resource}
+	if grant.Rights = s.SignedBy(a.o.Policies); grant.Rights != 0 {
 		return grant, nil
 	}
 	rules, err := a.entityRules(ctx, core.EntityOf(resource))
 	if err != nil {
 		return core.Grant{}, err
 	}
-	if grant.Rights = s.signedBy(rules); grant.Rights != 0 {
+	if grant.Rights = s.SignedBy(rules); grant.Rights != 0 {
 		grant.OfEntity = true
 		return grant, nil
 	}

@@ -19,19 +19,20 @@ const (
 	lastExpiry = 253402300799
 )
 
-type sas struct {
+// Signature is a shared access signature.
+type Signature struct {
 	signed    string // resource and expiry as in the token, joined by a line feed
-	resource  string
+	Resource  string
 	signature [sha256.Size]byte
 	expires   time.Time
-	policy    string
+	Policy    string
 }
 
 // parseSAS parses "SharedAccessSignature sr=…&sig=…&se=…&skn=…", with parameters in any order. The
 // prefix may be missing, and unknown parameters are ignored.
-func parseSAS(token string) (sas, error) {
+func parseSAS(token string) (Signature, error) {
 	if len(token) > maxToken {
-		return sas{}, malformed("it has %d bytes: at most %d are allowed", len(token), maxToken)
+		return Signature{}, malformed("it has %d bytes: at most %d are allowed", len(token), maxToken)
 	}
 	token = strings.TrimSpace(token)
 	if len(token) > len(sasPrefix) && strings.EqualFold(token[:len(sasPrefix)], sasPrefix) {
@@ -42,37 +43,37 @@ func parseSAS(token string) (sas, error) {
 		name, text, _ := strings.Cut(parameter, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := raw[name]; twice {
-			return sas{}, malformed("%.20q appears twice", name)
+			return Signature{}, malformed("%.20q appears twice", name)
 		}
 		raw[name] = text
 	}
 	for _, name := range []string{"sr", "sig", "se", "skn"} {
 		if raw[name] == "" {
-			return sas{}, malformed("%q is missing", name)
+			return Signature{}, malformed("%q is missing", name)
 		}
 	}
 
-	s := sas{signed: raw["sr"] + "\n" + raw["se"]}
+	s := Signature{signed: raw["sr"] + "\n" + raw["se"]}
 	var err error
-	if s.resource, err = url.QueryUnescape(raw["sr"]); err != nil {
-		return sas{}, malformed("sr is not percent-encoded")
+	if s.Resource, err = url.QueryUnescape(raw["sr"]); err != nil {
+		return Signature{}, malformed("sr is not percent-encoded")
 	}
-	if s.policy, err = url.QueryUnescape(raw["skn"]); err != nil {
-		return sas{}, malformed("skn is not percent-encoded")
+	if s.Policy, err = url.QueryUnescape(raw["skn"]); err != nil {
+		return Signature{}, malformed("skn is not percent-encoded")
 	}
 	seconds, err := strconv.ParseInt(raw["se"], 10, 64)
 	if err != nil || seconds < 0 {
-		return sas{}, malformed("se is not a number of seconds since 1970")
+		return Signature{}, malformed("se is not a number of seconds since 1970")
 	}
 	s.expires = time.Unix(min(seconds, lastExpiry), 0)
 	// Unlike QueryUnescape, PathUnescape keeps a plus sign, which some clients do not encode.
 	sig, err := url.PathUnescape(raw["sig"])
 	if err != nil {
-		return sas{}, malformed("sig is not percent-encoded")
+		return Signature{}, malformed("sig is not percent-encoded")
 	}
 	mac, err := base64.StdEncoding.DecodeString(sig)
 	if err != nil || len(mac) != sha256.Size {
-		return sas{}, malformed("sig is not the base64 form of %d bytes", sha256.Size)
+		return Signature{}, malformed("sig is not the base64 form of %d bytes", sha256.Size)
 	}
 	copy(s.signature[:], mac)
 	return s, nil
@@ -82,9 +83,11 @@ func malformed(format string, args ...any) error {
 	return core.Refuse(core.Unauthorized, "MalformedToken: The token is not a shared access signature: "+format+".", args...)
 }
 
-func (s *sas) signedBy(policies []core.AccessRule) core.Right {
+// SignedBy returns the rights of the policy one of whose keys made the signature. It ignores resource
+// and expiry.
+func (s *Signature) SignedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
-		if p.Name != s.policy {
+		if p.Name != s.Policy {
 			continue
 		}
 		for _, key := range []string{p.PrimaryKey, p.SecondaryKey} {

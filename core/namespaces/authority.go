@@ -22,11 +22,11 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 		m, _, _ := d.decide(credentials{hosts: hosts})
 		return d.granted(ctx)(authorize(m))
 	}
-	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) }
-	if _, host, ok := strings.Cut(s.Resource(), "://"); ok { // without a scheme, the host may be an entity's name
+	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) != 0 }
+	if _, host, ok := strings.Cut(s.Resource, "://"); ok { // without a scheme, the host may be an entity's name
 		hosts = append(slices.Clip(hosts), host)
 	}
-	return d.granted(ctx)(d.prove(ctx, credentials{hosts, s.Policy(), fits, authorize}))
+	return d.granted(ctx)(d.prove(ctx, credentials{hosts, s.Policy, fits, authorize}))
 }
 
 func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string) (core.Grant, error) {

@@ -2,6 +2,7 @@ package namespaces
 
 import (
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,33 +26,15 @@ func CheckHost(host string) error {
 	switch {
 	case err == nil || name == "localhost":
 		return core.Refuse(core.InvalidArgument, "The host %s cannot identify a namespace, because IP addresses and localhost belong to all namespaces: specify a host name such as orders.example.com.", host)
-	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
+	case len(host) > 253 || slices.ContainsFunc(strings.Split(strings.TrimSuffix(host, "."), "."), func(part string) bool { return !isLabel(part) }):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid host name: write it without scheme and port, such as orders.example.com.", host)
 	}
 	return nil
 }
 
-func isHost(s string) bool {
-	for label := range strings.SplitSeq(s, ".") {
-		if !isLabel(label) {
-			return false
-		}
-	}
-	return true
-}
+var label = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?$`)
 
-func isLabel(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if !(c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return false
-		}
-	}
-	return true
-}
+func isLabel(s string) bool { return label.MatchString(s) }
 
 // CheckPolicy refuses a policy that proves or allows nothing, or fits no connection string.
 func CheckPolicy(p *core.AccessRule) error {

@@ -39,19 +39,18 @@ func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core
 		n.Clock = &moved
 		return err
 	}
-	if m.fixed {
-		err = d.changeFixed(m, edit)
-	} else {
-		_, err = d.Change(ctx, name, edit)
-	}
-	if err != nil {
+	if err := d.edit(ctx, m, edit); err != nil {
 		return err
 	}
 	return m.runDue(ctx)
 }
 
-// changeFixed changes a configured namespace until this process ends.
-func (d *Directory) changeFixed(m *member, edit func(*core.Namespace) error) error {
+// edit changes a namespace of the registry there, and a configured one until this process ends.
+func (d *Directory) edit(ctx context.Context, m *member, edit func(*core.Namespace) error) error {
+	if !m.fixed {
+		_, err := d.Change(ctx, m.record.Load().Name, edit)
+		return err
+	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	n := m.record.Load().Namespace

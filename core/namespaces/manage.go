@@ -50,11 +50,8 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 		n.Policies = []core.AccessRule{{Name: DefaultPolicy, Rights: core.AllRights}}
 	}
 	for i := range n.Policies {
-		p := &n.Policies[i]
-		if p.PrimaryKey == "" {
-			p.PrimaryKey, p.SecondaryKey = newKey(), newKey()
-		}
-		p.CreatedAt, p.ModifiedAt = now, now
+		settle(&n.Policies[i], nil)
+		n.Policies[i].CreatedAt, n.Policies[i].ModifiedAt = now, now
 	}
 	if err := d.check(&n); err != nil {
 		return About{}, err

@@ -101,26 +101,13 @@ func (m *member) Faults() string { return m.record.Load().Faults }
 
 func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error {
 	id := m.record.Load().ID
-	change := func(n *core.Namespace) (err error) {
+	return m.d.edit(ctx, m, func(n *core.Namespace) (err error) {
 		if n.ID != id {
 			return gone(n.Name)
 		}
 		n.Faults, err = edit(n.Faults)
 		return err
-	}
-	if !m.fixed {
-		_, err := m.d.Change(ctx, m.record.Load().Name, change)
-		return err
-	}
-	m.d.changing.Lock()
-	defer m.d.changing.Unlock()
-	n := m.record.Load().Namespace
-	if err := change(&n); err != nil {
-		return err
-	}
-	n.Revision++
-	m.d.update(m, n)
-	return nil
+	})
 }
 
 // Answers also accepts hosts of the gateway, which identify no namespace.
