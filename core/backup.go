@@ -35,7 +35,6 @@ type Backups interface {
 	Import(ctx context.Context, r Ref, things iter.Seq2[*Stored, error]) error
 }
 
-// StoredKind is the kind of a Stored object.
 type StoredKind uint8
 
 // Each kind uses Subscription, Sub and the fields in its comment.

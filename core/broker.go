@@ -46,7 +46,6 @@ type Broker interface {
 	Health(ctx context.Context) (About, error)
 }
 
-// Sender sends messages to one entity.
 type Sender interface {
 	// Send stores each group of messages as a whole or not at all, in order, and returns one result
 	// per group. The messages then belong to the broker. To keep the order of two calls, begin the
@@ -58,7 +57,6 @@ type Sender interface {
 	Close()
 }
 
-// ReceiveMode determines when a message leaves the entity.
 type ReceiveMode uint8
 
 const (
@@ -68,7 +66,6 @@ const (
 	ReceiveAndDelete
 )
 
-// ReceiverOptions configure a receiver.
 type ReceiverOptions struct {
 	Mode ReceiveMode
 	// Deliver gets messages while the receiver has credit; calls never overlap. It must not block:
@@ -143,7 +140,6 @@ type Session interface {
 	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 
-// RuleAdmin manages the rules of subscriptions.
 type RuleAdmin interface {
 	// CreateRule adds a rule, or returns AlreadyExists. After a call that changes rules has
 	// returned, all gateways apply the change to every message sent later.
@@ -222,7 +218,6 @@ func (r *Runtime) Messages() int64 {
 	return r.Active + r.Scheduled + r.DeadLetter + r.Transfer + r.TransferDeadLetter
 }
 
-// NamespaceInfo describes the namespace.
 type NamespaceInfo struct {
 	Name           string
 	Tier           string

@@ -9,7 +9,6 @@ import (
 // bridge maps every Code to a condition of its protocol.
 type Code string
 
-// Error makes a Code an error, and the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
 // Retriable reports for which codes the same request may succeed later.
@@ -57,14 +56,12 @@ type Refusal struct {
 	Condition string
 }
 
-// Refuse makes a Refusal.
 func Refuse(code Code, format string, args ...any) error {
 	return &Refusal{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
 func (r *Refusal) Error() string { return r.Text }
 
-// Unwrap makes errors.Is(err, code) true.
 func (r *Refusal) Unwrap() error { return r.Code }
 
 // NotDone is the error of an operation that certainly had no effect, because the store refused it
@@ -74,10 +71,8 @@ type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error with its Code and text.
 func (e NotDone) Unwrap() error { return e.Err }
 
-// CertainlyNotDone marks an error as NotDone.
 func CertainlyNotDone(err error) error {
 	if IsNotDone(err) {
 		return err
@@ -85,7 +80,6 @@ func CertainlyNotDone(err error) error {
 	return NotDone{err}
 }
 
-// IsNotDone reports whether it is certain that the operation had no effect.
 func IsNotDone(err error) bool {
 	_, ok := errors.AsType[NotDone](err)
 	return ok

@@ -8,10 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Status says which operations an entity allows.
 type Status string
 
-// The statuses that a user may set.
 const (
 	StatusActive          Status = "Active"
 	StatusDisabled        Status = "Disabled"
@@ -19,23 +17,18 @@ const (
 	StatusReceiveDisabled Status = "ReceiveDisabled"
 )
 
-// Statuses lists all statuses.
 var Statuses = [...]Status{StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled}
 
-// CanSend reports whether the status allows sending.
 func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveDisabled }
 
-// CanReceive reports whether the status allows receiving.
 func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
 
 // Forever means "never". Since .NET's largest TimeSpan overflows a Duration, every longer duration
 // is read as Forever, and Forever is written as that TimeSpan.
 const Forever = time.Duration(1<<63 - 1)
 
-// Kind tells queues, topics, subscriptions and schedules apart.
 type Kind uint8
 
-// The kinds of entities.
 const (
 	Queue Kind = iota
 	Topic
@@ -113,7 +106,6 @@ const (
 	MaxPeek                = 250 // messages that one peek returns
 )
 
-// DefaultSettings returns the settings of an entity that is created without settings.
 func DefaultSettings(k Kind) Settings {
 	return Settings{
 		LockDuration:                        time.Minute,
@@ -175,8 +167,8 @@ func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
 	}
-	if i := indexOutside(name, ".-_/~"); i >= 0 {
-		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q: use letters, digits, '.', '-', '_', '/' and '~'.", name, runeAt(name, i))
+	if r, found := outside(name, ".-_/~"); found {
+		return Refuse(InvalidArgument, "The entity name '%s' is not allowed because of %q: use letters, digits, '.', '-', '_', '/' and '~'.", name, r)
 	}
 	for segment := range strings.SplitSeq(name, "/") {
 		switch {
@@ -191,17 +183,14 @@ func ValidateName(name string) error {
 	return nil
 }
 
-func indexOutside(name, others string) int {
-	return strings.IndexFunc(name, func(r rune) bool { return !isAlphanumeric(r) && !strings.ContainsRune(others, r) })
-}
-
-func runeAt(s string, i int) rune {
-	r, _ := utf8.DecodeRuneInString(s[i:])
-	return r
-}
-
-func isAlphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+// outside returns the first character of a name that is neither alphanumeric nor one of others.
+func outside(name, others string) (r rune, found bool) {
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(others, r)) {
+			return r, true
+		}
+	}
+	return 0, false
 }
 
 // Entity is a queue, topic, subscription or schedule in the catalogue.
@@ -305,8 +294,8 @@ func validateOwnName(kind, name string) error {
 	if name == "" || len(name) > MaxSubscriptionName {
 		return Refuse(InvalidArgument, "The %s name '%.60s' has %d characters: it must have 1 to %d.", kind, name, len(name), MaxSubscriptionName)
 	}
-	if i := indexOutside(name, ".-_"); i >= 0 {
-		return Refuse(InvalidArgument, "The %s name '%s' is not allowed because of %q: use letters, digits, '.', '-' and '_'.", kind, name, runeAt(name, i))
+	if r, found := outside(name, ".-_"); found {
+		return Refuse(InvalidArgument, "The %s name '%s' is not allowed because of %q: use letters, digits, '.', '-' and '_'.", kind, name, r)
 	}
 	if name == "." || name == ".." {
 		return Refuse(InvalidArgument, "The %s name '%s' is not allowed, because HTTP clients remove it from URLs: use another name.", kind, name)
@@ -316,7 +305,6 @@ func validateOwnName(kind, name string) error {
 
 const subscriptions = "/Subscriptions/"
 
-// SubscriptionPath returns the name of a subscription in the catalogue.
 func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
@@ -335,5 +323,4 @@ func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	return topic, path[i+1:], true
 }
 
-// String names the entity for logs.
 func (e *Entity) String() string { return fmt.Sprintf("%s/%s", e.Namespace, e.Name) }

@@ -12,7 +12,6 @@ type HistoryBounds struct {
 	Max  int           // events, including those of sub-queues
 }
 
-// Limits of a history.
 const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
@@ -21,7 +20,6 @@ const (
 	MaxEvents = 1000
 )
 
-// EventKind says what happened to a message.
 type EventKind string
 
 // Events that a partition's state machine writes in the step in which they happen.
@@ -56,7 +54,6 @@ const (
 	EventParked    EventKind = "parked"    // until the routers answer again
 )
 
-// Event is an event of a message.
 type Event struct {
 	Time      time.Time
 	Kind      EventKind
@@ -86,7 +83,6 @@ type Party struct {
 	Peer   string // the client's address and software, as its bridge knows them
 }
 
-// IsZero reports whether the client is unknown.
 func (p Party) IsZero() bool { return p == Party{} }
 
 // Subject identifies a message by its id as text, or by a sequence number that it has or had in the
@@ -151,7 +147,6 @@ type stand struct {
 	number int64
 }
 
-// NewTrail makes a Trail for a subject.
 func NewTrail(s Subject) *Trail { return &Trail{subject: s, known: make(map[stand]struct{})} }
 
 // See reads an event, and follows the subject to a new sub-queue or number.

@@ -8,7 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// IDKind is the type of a message id or correlation id.
 type IDKind uint8
 
 // The four types of a message id (AMQP 1.0 §3.2.11–14).
@@ -38,18 +37,14 @@ func ULongID(n uint64) ID {
 // UUIDID returns a UUID, in RFC 4122 byte order, as an ID.
 func UUIDID(u [16]byte) ID { return ID{IDUUID, string(u[:])} }
 
-// BinaryID makes an ID of opaque bytes.
 func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
 
 func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
 
-// Kind returns the type.
 func (id ID) Kind() IDKind { return id.kind }
 
-// Raw returns the value in the form for RawID.
 func (id ID) Raw() string { return id.raw }
 
-// IsZero reports whether there is no ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // ULong returns the number of an IDULong, and 0 for other kinds.

@@ -11,14 +11,12 @@ import (
 // Right is a set of the rights Send, Listen and Manage.
 type Right uint8
 
-// The single rights.
 const (
 	Send Right = 1 << iota
 	Listen
 	Manage
 )
 
-// AllRights has all rights.
 const AllRights = Send | Listen | Manage
 
 // String returns the rights in the notation of policies: "Send,Listen,Manage".
@@ -155,18 +153,10 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 // Check returns nil if the identity has the right on the path at now. Otherwise it returns
 // Unauthorized with a text for the client.
 func (id Identity) Check(right Right, path string, now time.Time) error {
-	folded := FoldName(path)
-	expired := false
-	for _, g := range id {
-		if g.Rights&right == 0 || !g.Covers(folded) {
-			continue
-		}
-		if g.Expires.IsZero() || now.Before(g.Expires) {
-			return nil
-		}
-		expired = true
-	}
-	if expired {
+	switch g, expired := id.proof(right, path, now); {
+	case g != nil:
+		return nil
+	case expired:
 		return Refuse(Unauthorized, "ExpiredToken: The token is expired. Renew it to continue. Resource: '%s'.", path)
 	}
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
@@ -174,13 +164,27 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 
 // Voucher returns the policy because of which Check succeeds, or "".
 func (id Identity) Voucher(right Right, path string, now time.Time) string {
-	folded := FoldName(path)
-	for _, g := range id {
-		if g.Rights&right != 0 && g.Covers(folded) && (g.Expires.IsZero() || now.Before(g.Expires)) {
-			return g.Policy
-		}
+	if g, _ := id.proof(right, path, now); g != nil {
+		return g.Policy
 	}
 	return ""
+}
+
+// proof returns the first grant of the right on the path. If it returns nil, expired reports whether
+// a grant has expired.
+func (id Identity) proof(right Right, path string, now time.Time) (g *Grant, expired bool) {
+	folded := FoldName(path)
+	for i := range id {
+		g := &id[i]
+		if g.Rights&right == 0 || !g.Covers(folded) {
+			continue
+		}
+		if g.Expires.IsZero() || now.Before(g.Expires) {
+			return g, false
+		}
+		expired = true
+	}
+	return nil, expired
 }
 
 type peerKey struct{}
@@ -190,7 +194,6 @@ func WithPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
 }
 
-// PeerOf returns the peer of WithPeer, or "".
 func PeerOf(ctx context.Context) string {
 	peer, _ := ctx.Value(peerKey{}).(string)
 	return peer
@@ -203,7 +206,6 @@ func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// HostsOf returns the hosts of WithHosts.
 func HostsOf(ctx context.Context) []string {
 	hosts, _ := ctx.Value(hostsKey{}).([]string)
 	return hosts
@@ -216,7 +218,6 @@ func WithCertificate(ctx context.Context, c *x509.Certificate) context.Context {
 	return context.WithValue(ctx, certificateKey{}, c)
 }
 
-// CertificateOf returns the client's certificate, or nil.
 func CertificateOf(ctx context.Context) *x509.Certificate {
 	c, _ := ctx.Value(certificateKey{}).(*x509.Certificate)
 	return c

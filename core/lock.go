@@ -13,15 +13,12 @@ import (
 // partition. The other bits hold the partition's index.
 const NumberBits = 48
 
-// NumberMask masks the message's number.
 const NumberMask = int64(1)<<NumberBits - 1
 
-// SequenceNumber combines a partition's index and a message's number.
 func SequenceNumber(partition uint16, n int64) int64 {
 	return int64(partition)<<NumberBits | n&NumberMask
 }
 
-// SplitSequenceNumber is the inverse of SequenceNumber.
 func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 	return uint16(uint64(seq) >> NumberBits), seq & NumberMask
 }
@@ -38,7 +35,6 @@ func NewNonce() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// NewLockToken composes a token.
 func NewLockToken(partition uint16, n int64, nonce uint64) LockToken {
 	var t LockToken
 	binary.BigEndian.PutUint64(t[0:8], uint64(SequenceNumber(partition, n)))
@@ -50,12 +46,10 @@ func (t LockToken) Partition() uint16 { return binary.BigEndian.Uint16(t[0:2]) }
 
 func (t LockToken) Number() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) & NumberMask }
 
-// Nonce returns the random part.
 func (t LockToken) Nonce() uint64 { return binary.BigEndian.Uint64(t[8:16]) }
 
 func (t LockToken) SequenceNumber() int64 { return int64(binary.BigEndian.Uint64(t[0:8])) }
 
-// IsZero reports whether there is no lock.
 func (t LockToken) IsZero() bool { return t == LockToken{} }
 
 // String returns the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
@@ -84,7 +78,6 @@ const emptySessionKey SessionKey = "\x01"
 
 var sessionEscapes = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
 
-// KeyOfSession returns the key for a session's id.
 func KeyOfSession(id string) SessionKey {
 	if id == "" {
 		return emptySessionKey

@@ -94,7 +94,6 @@ type Transit struct {
 	Key string
 }
 
-// MaxHops is the maximum of Transit.Hops.
 const MaxHops = 4
 
 const messageOverhead = 64
@@ -171,7 +170,6 @@ type BrokerProperties struct {
 	Partitioned            bool      // the entity has several partitions
 }
 
-// Delivery is a message with its broker properties.
 type Delivery struct {
 	*Message
 	BrokerProperties

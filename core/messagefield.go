@@ -11,7 +11,6 @@ type MessageField struct {
 	ID   func(*Message) *ID
 }
 
-// MessageFields has all these fields.
 var MessageFields = [...]MessageField{
 	{Name: "MessageId", Limit: MaxKeyLength, ID: func(m *Message) *ID { return &m.MessageID }},
 	{Name: "CorrelationId", Bit: FieldCorrelationID, ID: func(m *Message) *ID { return &m.CorrelationID }},
@@ -37,7 +36,6 @@ func (f *MessageField) Set(m *Message, s string) {
 	}
 }
 
-// Unset removes the field.
 func (f *MessageField) Unset(m *Message) {
 	f.Set(m, "")
 	m.EmptyText &^= f.Bit

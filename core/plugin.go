@@ -14,10 +14,8 @@ type Router interface {
 	Route(ctx context.Context, at Stage, ms []*Message) ([]Verdict, error)
 }
 
-// StageKind says what a router decides.
 type StageKind uint8
 
-// The stages.
 const (
 	// StageIngress decides about every message sent to the entity, before StageFilter and StageTo.
 	StageIngress StageKind = iota
@@ -33,7 +31,6 @@ const (
 
 func (k StageKind) String() string { return [...]string{"ingress", "filter", "to", "schema"}[k] }
 
-// Stage is where a router is called.
 type Stage struct {
 	Kind StageKind
 	// Entity is the queue or topic to which the messages are sent.
@@ -41,7 +38,6 @@ type Stage struct {
 	Parameters Properties // from the configuration of the stage
 }
 
-// VerdictAction says what happens to a message.
 type VerdictAction uint8
 
 // A router that cannot judge a message should choose VerdictDeadLetter.
@@ -76,7 +72,6 @@ type Verdict struct {
 	Beside bool
 }
 
-// Revise applies the Remove and Set of the verdict to p.
 func (v *Verdict) Revise(p Properties) Properties { return p.Without(v.Remove...).Merge(v.Set) }
 
 // Serializer reads and writes payloads of some content types, and is safe for concurrent use.
@@ -117,7 +112,6 @@ type Undecodable struct {
 	Tried       []Attempt // in order
 }
 
-// Error returns the description of the dead letter.
 func (u *Undecodable) Error() string {
 	var b strings.Builder
 	if u.ContentType == "" {

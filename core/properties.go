@@ -20,7 +20,7 @@ func NewProperties(pairs ...Property) (Properties, error) {
 	dst, mark := value.OpenMap(nil)
 	n := 0
 	for i, p := range pairs {
-		if replacedLater(pairs[i+1:], p.Key) {
+		if slices.ContainsFunc(pairs[i+1:], func(later Property) bool { return later.Key == p.Key }) {
 			continue
 		}
 		dst = value.AppendString(dst, p.Key)
@@ -42,15 +42,6 @@ type Property struct {
 	Value any
 }
 
-func replacedLater(rest []Property, key string) bool {
-	for _, p := range rest {
-		if p.Key == key {
-			return true
-		}
-	}
-	return false
-}
-
 // RawProperties wraps an encoded map with string keys that value.Skip and value.MapEntries accept.
 // The bytes must not change afterwards.
 func RawProperties(encoded []byte) Properties {
@@ -66,7 +57,6 @@ func (p Properties) Encoded() []byte { return p.encoded }
 // MarshalJSON writes the encoded map in base64, which keeps all types, or null.
 func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encoded) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
 func (p *Properties) UnmarshalJSON(data []byte) error {
 	var encoded []byte
 	if err := json.Unmarshal(data, &encoded); err != nil {
@@ -97,10 +87,8 @@ func (p *Properties) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// IsEmpty reports whether there are no properties.
 func (p Properties) IsEmpty() bool { return len(p.encoded) == 0 }
 
-// Len returns the number of properties.
 func (p Properties) Len() int {
 	if p.IsEmpty() {
 		return 0
@@ -112,7 +100,6 @@ func (p Properties) Len() int {
 	return n
 }
 
-// All decodes the properties one by one, in order.
 func (p Properties) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if p.IsEmpty() {
@@ -127,7 +114,6 @@ func (p Properties) All() iter.Seq2[string, any] {
 	}
 }
 
-// Get decodes the property with that key.
 func (p Properties) Get(key string) (any, bool) {
 	if p.IsEmpty() {
 		return nil, false
@@ -146,27 +132,14 @@ func (p Properties) Merge(over Properties) Properties {
 	if over.IsEmpty() {
 		return p
 	}
-	if p.IsEmpty() {
-		return Properties{value.AppendMapRaw(nil, value.MapEntries(over.encoded), false)}
-	}
-	return Properties{value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
-		for k, v := range value.MapEntries(p.encoded) {
-			if !over.has(k) && !yield(k, v) {
-				return
-			}
-		}
-		for k, v := range value.MapEntries(over.encoded) {
-			if !yield(k, v) {
-				return
-			}
-		}
-	}, false)}
+	return p.joined(func(key []byte) bool { return !over.has(key) }, over)
 }
 
 func (p Properties) Without(keys ...string) Properties {
+	stays := func(key []byte) bool { return !slices.Contains(keys, string(key)) }
 	left := 0
 	for k := range value.MapEntries(p.encoded) {
-		if !contains(keys, k) {
+		if stays(k) {
 			left++
 		}
 	}
@@ -176,17 +149,23 @@ func (p Properties) Without(keys ...string) Properties {
 	case p.Len():
 		return p
 	}
+	return p.joined(stays, Properties{})
+}
+
+// joined returns the pairs of p whose keys stay, and then those of more.
+func (p Properties) joined(stays func(key []byte) bool, more Properties) Properties {
 	return Properties{value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
 		for k, v := range value.MapEntries(p.encoded) {
-			if !contains(keys, k) && !yield(k, v) {
+			if stays(k) && !yield(k, v) {
+				return
+			}
+		}
+		for k, v := range value.MapEntries(more.encoded) {
+			if !yield(k, v) {
 				return
 			}
 		}
 	}, false)}
-}
-
-func contains(keys []string, key []byte) bool {
-	return slices.Contains(keys, string(key))
 }
 
 func (p Properties) has(key []byte) bool {

@@ -27,7 +27,6 @@ type Filter struct {
 	Correlation *Correlation `json:",omitempty"`
 }
 
-// FilterKind determines how a filter decides.
 type FilterKind uint8
 
 // Stores keep the names of the kinds, so these must not change.
@@ -40,7 +39,6 @@ const (
 
 var filterKinds = [...]string{"sql", "true", "false", "correlation"}
 
-// String names the kind: sql, true, false or correlation.
 func (k FilterKind) String() string {
 	if int(k) < len(filterKinds) {
 		return filterKinds[k]
@@ -48,7 +46,6 @@ func (k FilterKind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// MarshalText fails for an unknown kind.
 func (k FilterKind) MarshalText() ([]byte, error) {
 	if int(k) >= len(filterKinds) {
 		return nil, fmt.Errorf("filter kind %d is unknown", uint8(k))
@@ -56,7 +53,6 @@ func (k FilterKind) MarshalText() ([]byte, error) {
 	return []byte(filterKinds[k]), nil
 }
 
-// UnmarshalText fails for an unknown kind.
 func (k *FilterKind) UnmarshalText(text []byte) error {
 	i := slices.Index(filterKinds[:], string(text))
 	if i < 0 {
@@ -106,7 +102,6 @@ func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 // DefaultRuleName is the name of the rule with which a subscription is created by default.
 const DefaultRuleName = "$Default"
 
-// Limits of rules.
 const (
 	MaxRuleName  = 50       // characters
 	MaxSQLLength = 16 << 10 // characters of a filter, and of an action
@@ -137,7 +132,6 @@ func ValidateRuleName(name string) error {
 	return nil
 }
 
-// Judgement is the result of one rule in TestRules.
 type Judgement struct {
 	Subscription string // without its topic's name; "" for a trial rule
 	Rule         string

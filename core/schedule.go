@@ -32,7 +32,6 @@ const (
 	MissedSkip = "skip"
 )
 
-// ScheduledMessage is the message of a schedule.
 type ScheduledMessage struct {
 	Body          string         `config:"body" json:"body,omitempty"`
 	ContentType   string         `config:"content-type" json:"contentType,omitempty"`
@@ -46,7 +45,6 @@ type ScheduledMessage struct {
 	Properties    map[string]any `config:"properties" json:"properties,omitempty"`   // strings, numbers, true and false
 }
 
-// Message returns a new message to send.
 func (s *ScheduledMessage) Message() (*Message, error) {
 	m := &Message{
 		ContentType: s.ContentType, Subject: s.Subject, SessionID: s.SessionID, PartitionKey: s.PartitionKey, To: s.To, ReplyTo: s.ReplyTo,
@@ -86,10 +84,8 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 // No name of a queue or topic contains a $.
 const schedules = "$schedules/"
 
-// SchedulePath returns the name of a schedule in the catalogue.
 func SchedulePath(name string) string { return schedules + name }
 
-// IsSchedulePath reports whether a folded name is a SchedulePath.
 func IsSchedulePath(folded string) bool { return strings.HasPrefix(folded, schedules) }
 
 // ValidateScheduleName applies the rules for names of subscriptions.

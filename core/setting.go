@@ -8,7 +8,6 @@ import (
 // Kinds is a set of kinds of entities.
 type Kinds uint8
 
-// Sets of one kind each, and AllKinds.
 const (
 	Queues        Kinds = 1 << Queue
 	Topics        Kinds = 1 << Topic
@@ -76,7 +75,6 @@ var settingsByName = func() map[string]*Setting {
 	return all
 }()
 
-// SettingNamed returns nil if there is no such setting.
 func SettingNamed(name string) *Setting { return settingsByName[name] }
 
 // Of returns a pointer to the setting in q: a *time.Duration, *int64, *int, *bool, *string, *Status

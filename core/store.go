@@ -32,7 +32,6 @@ type Store interface {
 	Close() error
 }
 
-// About describes a store.
 type About struct {
 	Engine   string        `json:"engine"`             // "memory", "redis", "redis cluster", …
 	Detail   string        `json:"detail,omitempty"`   // version and address, without credentials
@@ -116,7 +115,6 @@ type Ref struct {
 	Sub          SubQueue
 }
 
-// String names the partition in errors.
 func (r Ref) String() string { return fmt.Sprintf("entity %s, partition %d", r.Entity, r.Index) }
 
 // Policy has the settings that operations on a partition need.
@@ -295,13 +293,10 @@ type Watcher interface {
 // WakeFunc is a Watcher that reserves no messages.
 type WakeFunc func(session SessionKey)
 
-// Wake implements Watcher.
 func (f WakeFunc) Wake(session SessionKey) { f(session) }
 
-// Reserve implements Watcher.
 func (WakeFunc) Reserve() Most { return Most{} }
 
-// HandOver implements Watcher.
 func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
 
 // Publishing is the part of a topic's partition that stores messages in its subscriptions. The
@@ -348,7 +343,6 @@ const (
 	NonExclusive
 )
 
-// SessionLock is the lock of a session.
 type SessionLock struct {
 	ID    string // in the spelling of the receiver or, with SessionRequest.Next, of the session's first message
 	Index uint16
@@ -448,7 +442,6 @@ func CountOf[T any](groups [][]T) (n int) {
 	return n
 }
 
-// Appended is the result for one group.
 type Appended struct {
 	Numbers []int64 // sequence numbers, one per message; 0 for a duplicate or a known key
 	Err     error
@@ -501,7 +494,6 @@ type Settlement struct {
 	Failed bool
 }
 
-// Renewal is the result of renewing one lock.
 type Renewal struct {
 	Until time.Time
 	Err   error // nil, LockLost or a failure
@@ -527,7 +519,6 @@ type Counted struct {
 	Err   error
 }
 
-// Add adds the counts of another partition.
 func (s *Stats) Add(t Stats) {
 	s.Ready += t.Ready
 	s.Locked += t.Locked

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// Limits of transactions.
 const (
 	MaxTransactionMessages    = 100             // sent and scheduled, as with Service Bus
 	MaxTransactionSettlements = 1000            // settlements, cancellations and session states together
@@ -80,7 +79,6 @@ type Effect struct {
 	DeadLetters []*Message
 }
 
-// Stores reports whether the effect stores messages.
 func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 }
 
 // Committing is the part of a partition that carries out transactions.
@@ -92,7 +90,6 @@ type Committing interface {
 	Commit(ctx context.Context, w Work) (numbers []int64, err error)
 }
 
-// Transactions begins transactions.
 type Transactions interface {
 	// Begin returns a transaction, which has no effect without Commit.
 	Begin() Transaction

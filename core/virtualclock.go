@@ -23,7 +23,6 @@ func (c VirtualClock) At(now time.Time) time.Time {
 	return now.Add(c.Ahead)
 }
 
-// Freeze stops the clock.
 func (c VirtualClock) Freeze(now time.Time) VirtualClock {
 	return VirtualClock{Frozen: c.At(now).UTC().Truncate(time.Millisecond)}
 }
