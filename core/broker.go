@@ -8,7 +8,8 @@ import (
 // Broker is the interface through which bridges send and receive messages. Each call checks the
 // rights of the identity. A refusal has a Code and, if the client may see it, a text.
 type Broker interface {
-	Transactions
+	// Begin returns a transaction, which has no effect without Commit.
+	Begin() Transaction
 	// Resolve returns the entity at an address, or NotFound. It does not check rights.
 	Resolve(ctx context.Context, id Identity, address Address) (Entity, error)
 	// OpenSender needs Send. closed, if not nil, is called at most once, when sending is no longer
@@ -140,7 +141,10 @@ type Session interface {
 	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 
-type RuleAdmin interface {
+// Admin is the interface through which bridges manage entities. Calls need Manage on the entity;
+// Namespace, Reset, and lists of queues and topics need it on the namespace. The name of a
+// subscription is its SubscriptionPath.
+type Admin interface {
 	// CreateRule adds a rule, or returns AlreadyExists. After a call that changes rules has
 	// returned, all gateways apply the change to every message sent later.
 	CreateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
@@ -159,13 +163,6 @@ type RuleAdmin interface {
 	// of trial. A rule of trial that does not compile has a Judgement with Err. If the topic would
 	// refuse the message, TestRules returns the refusal. m must not be used afterwards.
 	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
-}
-
-// Admin is the interface through which bridges manage entities. Calls need Manage on the entity;
-// Namespace, Reset, and lists of queues and topics need it on the namespace. The name of a
-// subscription is its SubscriptionPath.
-type Admin interface {
-	RuleAdmin
 	// CreateEntity creates a queue, a topic or a subscription. A subscription gets the rule first;
 	// if first is nil, it gets a rule that matches all messages. Other kinds ignore first.
 	CreateEntity(ctx context.Context, id Identity, kind Kind, name string, s Settings, first *Rule) (Entity, error)

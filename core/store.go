@@ -187,7 +187,6 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 type Operations interface {
 	Sessions
 	Publishing
-	Committing
 	Histories
 	// Append stores each group of messages as a whole or not at all, in order, and returns one
 	// result per group. A message whose ScheduledEnqueueTime is in the future becomes scheduled.
@@ -200,6 +199,11 @@ type Operations interface {
 	// refuses a group of only such messages.
 	// With Policy.Sessions, every message must have a session.
 	Append(ctx context.Context, groups [][]*Message) []Appended
+	// Commit carries out all of w in one atomic step or, if it returns an error, nothing. The
+	// numbers are those of the Messages or Publications. w has at most MaxTransactionSettlements
+	// settlements, cancels and states together, and should have no more than a few hundred
+	// messages, because the partition serves no other call during the step.
+	Commit(ctx context.Context, w Work) (numbers []int64, err error)
 	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks messages of
 	// r.Session until the lock of that session ends; it returns SessionLockLost if that lock has
 	// ended or does not exist, and NotAllowed without r.Session.

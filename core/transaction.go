@@ -81,20 +81,6 @@ type Effect struct {
 
 func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 }
 
-// Committing is the part of a partition that carries out transactions.
-type Committing interface {
-	// Commit carries out all of w in one atomic step or, if it returns an error, nothing. The
-	// numbers are those of the Messages or Publications. w has at most MaxTransactionSettlements
-	// settlements, cancels and states together, and should have no more than a few hundred
-	// messages, because the partition serves no other call during the step.
-	Commit(ctx context.Context, w Work) (numbers []int64, err error)
-}
-
-type Transactions interface {
-	// Begin returns a transaction, which has no effect without Commit.
-	Begin() Transaction
-}
-
 // Transaction collects operations to carry out together. Each is checked, also by the store, when
 // it is added; after a refusal the others stay. Nothing is visible before Commit, and until then
 // locks may expire. Calls must not overlap.
