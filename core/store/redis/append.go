@@ -249,7 +249,7 @@ const (
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
-		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, script.Sweep, nil, 0); err != nil {
+		if _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, script.Sweep, nil, 0); err != nil {
 			hand.fail(nil)
 			return nil, err
 		}
@@ -374,16 +374,12 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	if hand != nil {
 		sc, args = script.AppendLock, append(hand.args, args...)
 	}
-	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
-	switch {
+	reply, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	// An error with a reply: the messages are stored, but too few replicas have confirmed them.
 	// Messages that were locked for a receiver must still be handed over below.
-	case err != nil && (reply == nil || hand == nil):
+	if err != nil && (reply == nil || hand == nil) {
 		hand.fail(err)
 		return nil, err
-	case code != "":
-		hand.fail(nil)
-		return nil, code
 	}
 	switch {
 	case len(reply) == 2 && reply[0] == "after": // appendPlain has stored them before, but its answer was lost

@@ -26,9 +26,9 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 // With r.Deferred, lockNumbers locks all of the messages or none; otherwise, those that are
 // available. Deferred messages whose time to live has ended expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
-	what, sc := "lock messages by number", script.LockNumbers
+	what, sc, state := "lock messages by number", script.LockNumbers, core.Active
 	if r.Deferred {
-		what, sc = "lock deferred messages", script.LockDeferred
+		what, sc, state = "lock deferred messages", script.LockDeferred, core.Deferred
 	}
 	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
 		if err := p.undoLostLocks(ctx, sh); err != nil {
@@ -44,69 +44,18 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 		if r.Deferred {
 			args = []any{l.score(), proof, sh.inline(), void, key}
 		}
-		for _, n := range own {
-			args = append(args, n)
-		}
-		reply, code, err := p.transition(ctx, sh, now, sc, nil, args...)
-		if code != "" {
-			return code
-		}
+		reply, err := p.transition(ctx, sh, now, sc, nil, append(args, server.Args(own)...)...)
 		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(l)
 		}
 		if err != nil {
 			return err
 		}
-		if ds, err = p.readLocked(ctx, sh, l, own, reply, r.Deferred); err != nil {
-			sh.lostLocks.add(l)
-		}
+		out, err := p.deliverLocked(ctx, sh, l, 0, reply, state)
+		ds = out.deliveries
 		return err
 	})
 	return ds, err
-}
-
-// readLocked reads the messages that the script has locked. reply is the script's answer without
-// its first element, 'ok'. If deferred is set, own has the numbers; otherwise reply has them.
-func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
-	if len(reply) != 4 {
-		return nil, server.ErrReply
-	}
-	var entries []any
-	var err error
-	state := core.Active
-	l.until, _ = server.ScoreMillis(reply[0])
-	if deferred {
-		state = core.Deferred
-		entries, _ = reply[3].([]any)
-	} else if own, err = parseNumbers(reply[1]); err == nil {
-		reply = reply[1:]
-	}
-	counts, _ := reply[1].([]any)
-	overrides, _ := reply[2].([]any)
-	if err != nil || len(counts) != len(own) || len(overrides) != len(own) {
-		return nil, server.ErrReply
-	}
-	claims := make([]claim, len(own))
-	for i, n := range own {
-		a, err := record.ParseSideData(counts[i], overrides[i])
-		if err != nil {
-			return nil, err
-		}
-		claims[i] = claim{n, a}
-	}
-	return s.deliver(ctx, sh, l, claims, entries, state)
-}
-
-func parseNumbers(reply any) (numbers []int64, err error) {
-	texts, _ := reply.([]any)
-	numbers = make([]int64, len(texts))
-	for i := range texts {
-		text, _ := texts[i].(string)
-		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, server.ErrReply
-		}
-	}
-	return numbers, nil
 }
 
 // leaseUnder returns the lease for a lock call. In a queue with sessions, ok is false if session is
@@ -141,29 +90,21 @@ func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	return p.operate(ctx, "cancel", func(ctx context.Context, sh *shard) error {
 		own, void := sh.positions(numbers)
-		sc, args := script.Cancel, make([]any, len(own))
-		for i, n := range own {
-			args[i] = n
-		}
+		sc, args := script.Cancel, server.Args(own)
 		if void == 1 { // the call is refused, but every operation first does what is due
 			sc, args = script.Sweep, []any{0}
 		}
-		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
-		switch {
-		case err != nil:
-			return err
-		case void == 1:
-			return core.MessageNotFound
-		case code != "":
-			return code
+		_, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
+		if err == nil && void == 1 {
+			err = core.MessageNotFound
 		}
-		return nil
+		return err
 	})
 }
 
 func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 	err = p.operate(ctx, "sweep", func(ctx context.Context, sh *shard) error {
-		reply, _, err := p.transition(ctx, sh, p.millis(), script.Sweep, nil, 1)
+		reply, err := p.transition(ctx, sh, p.millis(), script.Sweep, nil, 1)
 		if err != nil {
 			return err
 		}
@@ -179,7 +120,7 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 
 func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
-		reply, _, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
+		reply, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
 		if err != nil {
 			return err
 		}
@@ -382,16 +323,15 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry
 	for i := range entries {
 		args = append(args, entries[i].N)
 	}
-	raw, err := s.server.Eval(ctx, script.LockDeadlines, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
+	reply, err := s.server.Eval(ctx, script.LockDeadlines, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
 	if err != nil {
 		return err
 	}
-	reply, _ := raw.([]any)
-	if len(reply) != 1+len(out) {
+	if len(reply) != len(out) {
 		return server.ErrReply
 	}
 	for i := range out {
-		if text, _ := reply[1+i].(string); text != "" {
+		if text, _ := reply[i].(string); text != "" {
 			until, ok := server.ScoreMillis(text)
 			if !ok {
 				return server.ErrReply

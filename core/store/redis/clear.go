@@ -7,7 +7,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Clear runs one script. Redis frees the memory in the background.
@@ -52,18 +51,6 @@ func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []str
 		r.Sub = core.Main
 		rest = append(rest, s.server.Names.Base(r)+keyspace.SeenSuffix, s.server.Names.Base(r)+keyspace.MovedSuffix, s.server.Names.History(r))
 	}
-	raw, err := s.server.Eval(ctx, script.Clear, slices.Concat(keys, rest), args...)
-	if err != nil {
-		return err
-	}
-	reply, _ := raw.([]any)
-	word, _ := server.First(reply).(string)
-	switch word {
-	case "ok":
-		return nil
-	case "":
-		return server.ErrReply
-	default:
-		return core.Code(word)
-	}
+	_, err := s.server.Eval(ctx, script.Clear, slices.Concat(keys, rest), args...)
+	return err
 }

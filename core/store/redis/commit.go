@@ -87,16 +87,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		}
 		defer done()
 	}
-	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
-	switch {
-	case err != nil:
-		return nil, conn.Certain(err)
+	reply, err := s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
+	switch code := core.CodeOf(err); {
 	case code == core.LockLost && len(w.Publications) == 0:
 		return nil, sh.lost(&w.Settlements[0])
 	case code == core.QuotaExceeded:
 		return nil, full
-	case code != "":
-		return nil, code
+	case err != nil:
+		return nil, conn.Certain(err)
 	case w.Check:
 		return nil, nil
 	}
@@ -106,10 +104,6 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
 	settles := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
-	cancels := make([]any, len(own))
-	for i, n := range own {
-		cancels[i] = n
-	}
 	var appends, publishes []any
 	if len(messages) > 0 {
 		appends = sh.appendArgs(messages)
@@ -132,9 +126,9 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publish
 		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.duplicateKey(m))
 	}
 	args := []any{
-		server.Flag(full), void, server.Flag(w.Check), len(settles), len(cancels), len(appends), len(publishes), len(states), len(reserved),
+		server.Flag(full), void, server.Flag(w.Check), len(settles), len(own), len(appends), len(publishes), len(states), len(reserved),
 	}
-	return slices.Concat(args, settles, cancels, appends, publishes, states, reserved)
+	return slices.Concat(args, settles, server.Args(own), appends, publishes, states, reserved)
 }
 
 func reservedNumbers(ms []core.Reserved) []int64 {

@@ -133,31 +133,12 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			add(names.Base(home) + keyspace.MovedSuffix)
 		}
 		add(names.Bodies(r))
-		raw, err := x.store.server.Eval(ctx, script.PartitionCopy, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
-		if err != nil {
+		_, err = x.store.server.Eval(ctx, script.PartitionCopy, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
+		x.beat = time.Now()
+		if core.CodeOf(err) != core.Conflict { // Conflict: subscriptions were created or deleted meanwhile
 			return err
 		}
-		x.beat = time.Now()
-		if code := codeOf(raw); code != core.Conflict { // Conflict: subscriptions were created or deleted meanwhile
-			return errorOf(code)
-		}
 	}
-}
-
-func codeOf(raw any) core.Code {
-	reply, _ := raw.([]any)
-	word, _ := server.First(reply).(string)
-	if word == "ok" {
-		return ""
-	}
-	return core.Code(word)
-}
-
-func errorOf(c core.Code) error {
-	if c == "" {
-		return nil
-	}
-	return c
 }
 
 // If remove fails, the copies expire after copyLife.

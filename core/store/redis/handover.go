@@ -77,7 +77,7 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 		h.fail(err)
 		return
 	}
-	claims, entries, out, err := parseLock(reply[1:])
+	claims, entries, out, err := parseLock(reply[1:], &h.lease)
 	if err != nil {
 		h.fail(err)
 		return

@@ -90,7 +90,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 				}
 				args[i] = encoded
 			}
-			if _, _, err := p.transition(ctx, sh, p.millis(), script.HistoryAnnotate, nil, args...); err != nil {
+			if _, err := p.transition(ctx, sh, p.millis(), script.HistoryAnnotate, nil, args...); err != nil {
 				return err
 			}
 		}

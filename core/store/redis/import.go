@@ -95,17 +95,14 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 		add(names.Base(home) + keyspace.MovedSuffix)
 	}
 	args := slices.Concat([]any{do, len(lasts)}, lasts, x.ids)
-	raw, err := x.store.server.Eval(ctx, script.PartitionFill, append(keys, rest...), args...)
-	if err != nil {
-		return err
-	}
-	switch code := codeOf(raw); code {
+	_, err := x.store.server.Eval(ctx, script.PartitionFill, append(keys, rest...), args...)
+	switch code := core.CodeOf(err); code {
 	case core.AlreadyExists:
 		return core.Refuse(code, "the partition is not empty: import into an entity that was never used")
 	case core.Conflict:
 		return core.Refuse(code, "a subscription of the topic was created or deleted during the import: import again while no client creates or deletes subscriptions")
 	default:
-		return errorOf(code)
+		return err
 	}
 }
 

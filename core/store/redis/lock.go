@@ -205,23 +205,14 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	}
 	now := s.millis()
 	l := sh.lease(now)
-	reply, _, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.server.ID, 0, s.blocksFrom(sh))
+	reply, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.server.ID, 0, s.blocksFrom(sh))
 	if err != nil {
 		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(l)
 		}
 		return locked{}, s.server.WrapError("claim", err)
 	}
-	claims, entries, out, err := parseLock(reply)
-	if err != nil {
-		sh.lostLocks.add(l)
-		return locked{}, err
-	}
-	out.rest = out.rest || len(claims) == limit
-	if out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active); err != nil {
-		sh.lostLocks.add(l)
-	}
-	return out, err
+	return s.deliverLocked(ctx, sh, l, limit, reply, core.Active)
 }
 
 // blocksFrom returns the least number of locks in a block, or 0 for no blocks. Only
@@ -240,8 +231,13 @@ func (sh *shard) inline() int {
 	return maxInline
 }
 
-// parseLock parses lock.lua's answer; reply is the answer without its first element, 'ok'.
-func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
+// parseLock parses the answer of lock.lua without its first element, 'ok'. In answers of other scripts
+// that lock messages, the end of the locks comes first.
+func parseLock(reply []any, l *lease) (claims []claim, entries []any, out locked, err error) {
+	if len(reply) == 8 {
+		l.until, _ = server.ScoreMillis(reply[0])
+		reply = reply[1:]
+	}
 	if len(reply) != 7 {
 		return nil, nil, out, server.ErrReply
 	}
@@ -278,6 +274,20 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 		}
 	}
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
+}
+
+// deliverLocked returns the messages that a script has locked under l. reply is the script's answer,
+// and limit the largest number of messages, or 0. If deliverLocked fails, it adds l to lostLocks.
+func (s *Store) deliverLocked(ctx context.Context, sh *shard, l lease, limit int, reply []any, state core.State) (locked, error) {
+	claims, entries, out, err := parseLock(reply, &l)
+	out.rest = out.rest || limit > 0 && len(claims) == limit
+	if err == nil {
+		out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, state)
+	}
+	if err != nil {
+		sh.lostLocks.add(l)
+	}
+	return out, err
 }
 
 // deliver returns the claimed messages, and reads those that are not in returned. If it fails, the

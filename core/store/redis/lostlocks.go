@@ -78,7 +78,7 @@ func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 		if sh.Sessions && l.call == "" { // the lock of a session, whose proof depends on its mode
 			sc, args = script.EndLocksOf, []any{secret(l.nonce), secret(l.nonce) + "0"}
 		}
-		if _, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {
+		if _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {
 			return err
 		}
 		sh.lostLocks.undone(l)

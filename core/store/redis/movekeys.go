@@ -15,11 +15,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 			return err
 		}
 		for part := range slices.Chunk(keys, maxLock) {
-			args := []any{"ZREM", sh.keys.Moved}
-			for _, key := range part {
-				args = append(args, key)
-			}
-			if _, err := p.server.Do(ctx, args...); err != nil {
+			if _, err := p.server.Do(ctx, append([]any{"ZREM", sh.keys.Moved}, server.Args(part)...)...); err != nil {
 				return err
 			}
 		}

@@ -35,7 +35,7 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	for _, id := range ids {
 		marks = append(marks, markOf(id))
 	}
-	if _, _, err := p.transition(ctx, sh, p.millis(), script.EndLocksOf, nil, marks...); err != nil {
+	if _, err := p.transition(ctx, sh, p.millis(), script.EndLocksOf, nil, marks...); err != nil {
 		return false, err
 	}
 	done()

@@ -241,11 +241,8 @@ func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 		}
 		size += t.Work.bytes
 	}
-	reply, code, err := s.publish(ctx, sh, b)
+	reply, err := s.publish(ctx, sh, b)
 	sh.quota.stored(size)
-	if err == nil && code != "" {
-		err = code
-	}
 	err = s.server.WrapError("store publications", conn.Certain(err))
 	for _, t := range calls {
 		n := len(t.Work.groups)
@@ -262,7 +259,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 }
 
 // publish also locks copies for receivers of this gateway, in the same exchange.
-func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
+func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, err error) {
 	now := s.millis()
 	hands, done := s.reserveTargets(b, now)
 	defer done()
@@ -288,14 +285,14 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	reply, err = cmds[0].Slice()
 	switch {
 	case few != nil:
-		return nil, "", few
+		return nil, few
 	case err != nil:
 		again, outcome := r.again(ctx, conn.Aborted(cmds, failure))
 		if !again {
-			return nil, "", outcome
+			return nil, outcome
 		}
 	case len(reply) > 0 && reply[0] == "ok":
-		return reply[1:], "", nil
+		return reply[1:], nil
 	}
 	// The answer was lost, or nothing was stored because more is due than one call sweeps. Without
 	// the lock calls, the script must wake all gateways.

@@ -15,7 +15,7 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 		}
 		for upto := ""; removed < limit && (ctx.Err() == nil || removed == 0); {
 			bounded, cancel := p.server.Bounded(context.WithoutCancel(ctx))
-			reply, _, err := p.transition(bounded, sh, p.millis(), script.Purge, nil, limit-removed, upto)
+			reply, err := p.transition(bounded, sh, p.millis(), script.Purge, nil, limit-removed, upto)
 			cancel()
 			if err != nil {
 				return err

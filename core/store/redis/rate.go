@@ -16,14 +16,13 @@ func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, aga
 		if err != nil {
 			return err
 		}
-		parts, _ := reply.([]any)
-		if len(parts) != 3 {
+		if len(reply) != 3 {
 			return server.ErrReply
 		}
-		taken, _ := parts[0].(int64)
-		next, _ := parts[1].(int64)
+		taken, _ := reply[0].(int64)
+		next, _ := reply[1].(int64)
 		granted, again = int(taken), server.Instant(next)
-		if parts[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
+		if reply[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
 			p.server.Log.Warn("gateways have different rate limits for an entity, and each gateway applies its own limit: configure the same limit in all gateways", "entity", sh.Entity, "rate", r.String())
 		}
 		return nil

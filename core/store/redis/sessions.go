@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,20 +67,18 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 		if err := p.undoLostLocks(ctx, sh); err != nil {
 			return err
 		}
-		reply, code, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
+		reply, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
 		if !takesOver && conn.MayHaveRun(err) {
 			sh.lostLocks.add(lease{nonce: lock.Nonce, until: until})
 		}
-		if code == core.SessionLocked {
+		if core.CodeOf(err) == core.SessionLocked {
 			if ended, failed := p.endLocks(ctx, sh); ended || failed != nil {
-				reply, code, err = p.transitionInSessions(ctx, sh, now, sc, nil, args...)
+				reply, err = p.transitionInSessions(ctx, sh, now, sc, nil, args...)
 			}
 		}
 		switch {
 		case err != nil:
 			return err
-		case code != "":
-			return code
 		case takesOver && len(reply) == 1:
 			times, _ := reply[0].(int64)
 			lock.TakeOvers = uint32(times)
@@ -108,9 +105,9 @@ func proofOf(l *core.SessionLock) string {
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
 }
 
-func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, core.Code, error) {
+func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if !sh.Sessions {
-		return nil, "", core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
+		return nil, core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
 	}
 	return s.transition(ctx, sh, now, sc, keys, args...)
 }
@@ -119,11 +116,7 @@ func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.Sess
 	if l.Index != sh.Index {
 		return nil, cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
 	}
-	reply, code, err := s.transitionInSessions(ctx, sh, now, sc, keys, args...)
-	if err == nil && code != "" {
-		err = code
-	}
-	return reply, err
+	return s.transitionInSessions(ctx, sh, now, sc, keys, args...)
 }
 
 func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
@@ -159,11 +152,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	}
 	var numbers []int64
 	for chunk := range slices.Chunk(due, 1000) {
-		args := []any{"HMGET", sh.keys.Sessions[0]}
-		for _, n := range chunk {
-			args = append(args, n)
-		}
-		reply, err := s.server.Do(ctx, args...)
+		reply, err := s.server.Do(ctx, append([]any{"HMGET", sh.keys.Sessions[0]}, server.Args(chunk)...)...)
 		names, _ := reply.([]any)
 		if err != nil || len(names) != len(chunk) {
 			return nil, cmp.Or(err, server.ErrReply)
@@ -197,23 +186,12 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	under := leaseIn(l)
 	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
 	if err != nil {
-		if _, refused := errors.AsType[core.Code](err); !refused && conn.MayHaveRun(err) {
+		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(under)
 		}
 		return locked{}, s.server.WrapError("claim", err)
 	}
-	until, ok := server.ScoreMillis(server.First(reply))
-	claims, entries, out, err := parseLock(reply[min(1, len(reply)):])
-	if err != nil || !ok {
-		sh.lostLocks.add(under)
-		return locked{}, server.ErrReply
-	}
-	under.until = until
-	out.rest = limit > 0 && len(claims) == limit
-	if out.deliveries, err = s.deliver(ctx, sh, under, claims, entries, core.Active); err != nil {
-		sh.lostLocks.add(under)
-	}
-	return out, err
+	return s.deliverLocked(ctx, sh, under, limit, reply, core.Active)
 }
 
 // flushHeld answers calls that renew messages in sessions with the locks' ends. It extends no lock.
@@ -233,7 +211,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call
 	if len(all) == 0 {
 		return
 	}
-	reply, _, err := s.transition(ctx, sh, s.millis(), script.SessionCheck, nil, args...)
+	reply, err := s.transition(ctx, sh, s.millis(), script.SessionCheck, nil, args...)
 	if err == nil && len(reply) != len(all) {
 		err = server.ErrReply
 	}
@@ -313,7 +291,7 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 }
 
 func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
-	reply, _, err := s.transition(ctx, sh, s.millis(), script.SessionList, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
+	reply, err := s.transition(ctx, sh, s.millis(), script.SessionList, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
 		return nil, "", err
 	}
@@ -376,7 +354,7 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 			if err != nil {
 				return err
 			}
-			reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
+			reply, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
 			done()
 			if err != nil {
 				return err

@@ -215,7 +215,7 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 
 // settleSome settles all. rest has the items that the script left because it had run for too long.
 func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
-	reply, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
+	reply, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
 		err = s.server.WrapError("settle in "+sh.keys.Prefix, err)
 		for _, x := range all {
@@ -327,7 +327,7 @@ func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 	if len(all) == 0 {
 		return
 	}
-	reply, _, err := s.transition(ctx, sh, now, script.Renew, nil, args...)
+	reply, err := s.transition(ctx, sh, now, script.Renew, nil, args...)
 	if err != nil {
 		err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
 		for _, r := range all {

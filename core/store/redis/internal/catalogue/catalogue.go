@@ -87,19 +87,11 @@ func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name str
 
 func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.server.Names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
-	raw, err := s.server.Eval(ctx, sc, keys, all...)
-	if err != nil {
+	reply, err := s.server.Eval(ctx, sc, keys, all...)
+	if conn.MayHaveRun(err) {
 		s.changes.notifyUncertain(namespace, names)
-		return nil, err
 	}
-	reply, _ := raw.([]any)
-	if len(reply) == 0 {
-		return nil, server.ErrReply
-	}
-	if word, _ := reply[0].(string); word != "ok" {
-		return nil, core.Code(word)
-	}
-	return reply[1:], nil
+	return reply, err
 }
 
 // changedNames returns e's folded name and, for a subscription, its topic's.
@@ -265,20 +257,16 @@ func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.
 
 func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
 	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		raw, err := s.server.Eval(ctx, script.TopicGet, k.All(), folded)
+		reply, err := s.server.Eval(ctx, script.TopicGet, k.All(), folded)
 		if err != nil {
 			return err
 		}
-		reply, _ := raw.([]any)
-		if word, _ := server.First(reply).(string); word != "ok" {
-			return core.Code(word)
-		}
-		if len(reply) != 5 {
+		if len(reply) != 4 {
 			return server.ErrReply
 		}
-		view.Version, _ = reply[1].(int64)
-		values, _ := reply[3].([]any)
-		accessed, _ := reply[4].([]any)
+		view.Version, _ = reply[0].(int64)
+		values, _ := reply[2].([]any)
+		accessed, _ := reply[3].([]any)
 		es, err := parseAll(values, accessed)
 		if err != nil || len(es) == 0 {
 			return err
@@ -287,7 +275,7 @@ func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view cor
 		if err := s.readRules(ctx, &k, view.Subscriptions); err != nil {
 			return err
 		}
-		return s.fence(ctx, k, view.ID, view.Partitions, reply[2])
+		return s.fence(ctx, k, view.ID, view.Partitions, reply[1])
 	})
 	if err != nil {
 		return core.TopicView{}, err
@@ -470,11 +458,7 @@ func (s *Catalogue) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 			if err != nil {
 				return err
 			}
-			parts, _ := reply.([]any)
-			if len(parts) != 2 {
-				return server.ErrReply
-			}
-			left, _ = parts[1].(int64)
+			left, _ = server.First(reply).(int64)
 		}
 	}
 	return nil

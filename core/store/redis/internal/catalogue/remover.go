@@ -70,19 +70,9 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	bounded, cancel := s.Bounded(ctx)
 	defer cancel()
 	now := s.Millis()
-	raw, err := s.Eval(bounded, script.NamespaceClaimRemoval, []any{s.Names.Registry().Remains}, now, now+removalLease.Milliseconds())
-	if err != nil {
-		return "", err
-	}
-	reply, _ := raw.([]any)
-	if word, _ := server.First(reply).(string); word != "ok" {
-		return "", server.ErrReply
-	}
-	if len(reply) < 2 {
-		return "", nil
-	}
-	id, _ := reply[1].(string)
-	return id, nil
+	reply, err := s.Eval(bounded, script.NamespaceClaimRemoval, []any{s.Names.Registry().Remains}, now, now+removalLease.Milliseconds())
+	id, _ := server.First(reply).(string)
+	return id, err
 }
 
 // remove calls no watchers, because the deletion has called them. An entity stays in the catalogue

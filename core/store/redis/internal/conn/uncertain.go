@@ -47,8 +47,12 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether the command may have changed something although it failed.
+// MayHaveRun reports whether the command may have changed something although it failed. A script that
+// refuses has changed nothing.
 func MayHaveRun(err error) bool {
+	if _, refused := errors.AsType[core.Code](err); refused {
+		return false
+	}
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 

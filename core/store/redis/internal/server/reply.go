@@ -17,6 +17,14 @@ func First(reply []any) any {
 	return reply[0]
 }
 
+func Args[T any](items []T) []any {
+	args := make([]any, len(items))
+	for i := range items {
+		args[i] = items[i]
+	}
+	return args
+}
+
 func ScoreMillis(score any) (int64, bool) {
 	text, _ := score.(string)
 	f, err := strconv.ParseFloat(text, 64)

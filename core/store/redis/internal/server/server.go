@@ -80,8 +80,9 @@ func (s *Server) Close() (already bool) {
 	return already
 }
 
-// Eval runs a script. It returns the reply even if the error is a NotReplicated.
-func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
+// Eval runs a script. Its answer begins with 'ok' or with a refusal, which Eval returns as a core.Code.
+// Eval returns the rest of the answer, even if the error is a NotReplicated.
+func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("the gateway called the script %s with a wrong number of keys (%d) or arguments (%d): %w", sc.Name, len(keys), len(args), core.Internal)
 	}
@@ -89,7 +90,18 @@ func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args .
 	if sc.Awaited {
 		how = conn.Replicated
 	}
-	return s.Ask(ctx, how, sc.Command(keys, args...)...)
+	raw, err := s.Ask(ctx, how, sc.Command(keys, args...)...)
+	reply, _ := raw.([]any)
+	word, _ := First(reply).(string)
+	switch {
+	case word == "ok":
+		return reply[1:], err
+	case err == nil && word == "":
+		err = fmt.Errorf("the script %s answered '%.100v' instead of a list that begins with a word: %w", sc.Name, raw, core.Internal)
+	case err == nil:
+		err = core.Code(word)
+	}
+	return nil, err
 }
 
 func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {

@@ -9,7 +9,7 @@
 -- ARGV[8]    void    1: a number belongs elsewhere and cannot be found; expired messages still end
 -- ARGV[9]    session '' or, with sessions.lua in front, the session of all messages
 -- ARGV[10..] numbers, each once
--- Returns {'ok', until, counts, overrides, entries} in the order of the numbers |
+-- Returns {'ok', as session_lock_messages.lua} in the order of the numbers |
 --         {'message_not_found'} | {'session_lock_lost'} | {'more'}: call again
 if not sweep() then
   wake()
@@ -57,4 +57,5 @@ if #numbers <= tonumber(ARGV[7]) then
   end
 end
 if shared then shared.attach(entries) end
-return {'ok', session and call('ZSCORE', sessionLocks, sid) or deadline, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), entries}
+return {'ok', session and call('ZSCORE', sessionLocks, sid) or deadline, 0, 0, numbers, ask('HMGET', counts, numbers),
+  ask('HMGET', overrides, numbers), {}, entries}

@@ -7,8 +7,8 @@
 -- ARGV[6]   nonce    8 bytes, the secret half of the tokens; in a session the proof of its lock
 -- ARGV[7]   session  '' or, with sessions.lua in front, the locked session of the messages
 -- ARGV[8..] numbers, each once
--- Returns {'ok', until, numbers, counts, overrides} of those that are locked, in their order |
---         {'session_lock_lost'} | {'more'}: call again
+-- Returns {'ok', as session_lock_messages.lua without entries} of those that are locked, in their
+--         order | {'session_lock_lost'} | {'more'}: call again
 if not sweep() then
   wake()
   return {'more'}
@@ -57,4 +57,4 @@ else
   if #numbers > 0 then noteDeadline(deadline) end
 end
 many('ZADD', locks, members)
-return {'ok', deadline, numbers, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers)}
+return {'ok', deadline, 0, 0, numbers, ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers), {}, {}}

@@ -5,7 +5,7 @@
 -- ARGV[2] every us
 -- ARGV[3] burst
 -- ARGV[4] max   how many at most
--- Returns {granted, when one more is allowed (ms), 1 if the last call had another rate}
+-- Returns {'ok', granted, when one more is allowed (ms), 1 if the last call had another rate}
 local now, every, burst, max = tonumber(ARGV[1]) * 1000, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local last = redis.call('GET', KEYS[1]) or ''
 local mark = ' ' .. ARGV[2] .. ' ' .. ARGV[3]
@@ -18,4 +18,4 @@ local text = string.format('%.0f', whole) .. mark
 -- clock runs.
 redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', math.ceil((whole - now) / 1000) + 86400000))
 local other = last ~= '' and string.match(last, ' .*$') ~= mark
-return {granted, math.ceil((whole - (burst - 1) * every) / 1000), other and 1 or 0}
+return {'ok', granted, math.ceil((whole - (burst - 1) * every) / 1000), other and 1 or 0}
