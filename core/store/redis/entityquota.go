@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
@@ -20,13 +22,7 @@ type quota struct {
 	pause     time.Duration
 	since     int64 // bytes stored since at, including pending
 	pending   int64
-	measuring *measurement // nil: none in progress
-}
-
-type measurement struct {
-	done   chan struct{}
-	gaveUp bool // set before done is closed: the context of the measuring call ended before Redis answered
-	err    error
+	measuring singleflight.Group // has its own mutex; returns whether the context of the measuring call has ended
 }
 
 // quotaFresh is how long a measured size stays valid while the partition is more than half full.
@@ -64,29 +60,32 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 // refresh measures the partition if the estimate is too old. One call measures, without holding mu.
 // Concurrent calls wait for its result, so they all wait equally long if Redis does not answer.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
-	for {
-		q.mu.Lock()
-		if !q.stale(max) {
-			q.mu.Unlock()
-			return nil
-		}
-		m := q.measuring
-		if m == nil {
-			m = &measurement{done: make(chan struct{})}
-			q.measuring = m
-			q.mu.Unlock()
-			return q.finish(ctx, m, measure)
-		}
-		q.mu.Unlock()
+	for q.isStale(max) {
+		result := q.measuring.DoChan("", func() (any, error) {
+			found, err := measure()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if err == nil {
+				q.note(found)
+			}
+			return ctx.Err() != nil, err
+		})
 		select {
-		case <-m.done:
-			if !m.gaveUp {
-				return m.err
+		case r := <-result:
+			if gaveUp, _ := r.Val.(bool); r.Err == nil || !gaveUp || ctx.Err() != nil {
+				return r.Err
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+	return nil
+}
+
+func (q *quota) isStale(max int64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stale(max)
 }
 
 func (q *quota) stale(max int64) bool {
@@ -113,19 +112,6 @@ func (q *quota) note(m measured) {
 	if m.work > muchWork {
 		q.pause = measureShare * m.work
 	}
-}
-
-func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
-	found, err := measure()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.measuring = nil
-	defer close(m.done)
-	if err == nil {
-		q.note(found)
-	}
-	m.err, m.gaveUp = err, err != nil && ctx.Err() != nil
-	return err
 }
 
 func (r sizeBudget) take(size int) error {

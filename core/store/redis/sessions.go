@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -192,36 +191,6 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 		return locked{}, s.server.WrapError("claim", err)
 	}
 	return s.deliverLocked(ctx, sh, under, limit, reply, core.Active)
-}
-
-// flushHeld answers calls that renew messages in sessions with the locks' ends. It extends no lock.
-func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
-	var args []any
-	var all []*core.Renewal
-	for _, t := range calls {
-		t.Work.renewals = make([]core.Renewal, len(t.Work.tokens))
-		for i, token := range t.Work.tokens {
-			t.Work.renewals[i].Err = core.SessionLockLost
-			if token.Partition() == sh.Index {
-				args = append(args, keyspace.Member(token.Number(), secret(token.Nonce())), token.Number())
-				all = append(all, &t.Work.renewals[i])
-			}
-		}
-	}
-	if len(all) == 0 {
-		return
-	}
-	reply, err := s.transition(ctx, sh, s.millis(), script.SessionCheck, nil, args...)
-	if err == nil && len(reply) != len(all) {
-		err = server.ErrReply
-	}
-	for i, r := range all {
-		if err != nil {
-			r.Err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
-		} else if until, ok := server.ScoreMillis(reply[i]); ok {
-			*r = core.Renewal{Until: server.Instant(until)}
-		}
-	}
 }
 
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {

@@ -24,23 +24,21 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	if len(settlements) > 0 && settlements[0].Outcome == core.Activate {
 		return p.activate(ctx, settlements)
 	}
-	errs := make([]error, 0, len(settlements))
 	if err := p.server.Enter(ctx); err != nil {
-		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
+		return slices.Repeat([]error{fmt.Errorf("settle: %w", err)}, len(settlements))
 	}
 	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
-	for len(errs) < len(settlements) {
-		part := settlements[len(errs):min(len(errs)+batching.MaxBatch, len(settlements))]
+	errs := make([]error, 0, len(settlements))
+	for part := range slices.Chunk(settlements, batching.MaxBatch) {
 		w := &settling{settlements: part}
 		size := 0
 		for i := range part {
 			size += len(part[i].Properties.Encoded())
 		}
 		if err := sh.settles.Submit(ctx, w, len(part), size); err != nil {
-			errs = repeat(errs, fmt.Errorf("cannot settle messages in the keys '%s*': %w", sh.keys.Prefix, err), len(part))
-			continue
+			w.errs = slices.Repeat([]error{fmt.Errorf("cannot settle messages in the keys '%s*': %w", sh.keys.Prefix, err)}, len(part))
 		}
 		errs = append(errs, w.errs...)
 	}
@@ -59,31 +57,20 @@ func (p *handle) activate(ctx context.Context, settlements []core.Settlement) []
 	}
 	err := p.operate(context.WithoutCancel(ctx), "activate", func(ctx context.Context, sh *shard) error {
 		for len(all) > 0 {
-			all = p.settleSome(ctx, sh, script.Activate, activateArgs(all), all)
+			args := make([]any, 0, 2*len(all))
+			for _, x := range all {
+				at := int64(0)
+				if !x.At.IsZero() {
+					at = x.At.UnixMilli()
+				}
+				args = append(args, x.Token.Number(), at)
+			}
+			all = p.settleSome(ctx, sh, script.Activate, args, all)
 		}
 		return nil
 	})
 	for _, x := range all {
 		*x.err = err
-	}
-	return errs
-}
-
-func activateArgs(all []settlingItem) []any {
-	args := make([]any, 0, 2*len(all))
-	for _, x := range all {
-		at := int64(0)
-		if !x.At.IsZero() {
-			at = x.At.UnixMilli()
-		}
-		args = append(args, x.Token.Number(), at)
-	}
-	return args
-}
-
-func repeat(errs []error, err error, n int) []error {
-	for range n {
-		errs = append(errs, err)
 	}
 	return errs
 }
@@ -274,69 +261,71 @@ type renewing struct {
 }
 
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
-	renewals := make([]core.Renewal, 0, len(tokens))
 	if err := p.server.Enter(ctx); err != nil {
-		return repeatRenewal(renewals, fmt.Errorf("renew: %w", err), len(tokens))
+		return slices.Repeat([]core.Renewal{{Err: fmt.Errorf("renew: %w", err)}}, len(tokens))
 	}
 	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
-	for len(renewals) < len(tokens) {
-		part := tokens[len(renewals):min(len(renewals)+batching.MaxBatch, len(tokens))]
+	renewals := make([]core.Renewal, 0, len(tokens))
+	for part := range slices.Chunk(tokens, batching.MaxBatch) {
 		w := &renewing{tokens: part}
 		if err := sh.renews.Submit(ctx, w, len(part), 0); err != nil {
-			renewals = repeatRenewal(renewals, fmt.Errorf("cannot renew locks in the keys '%s*': %w", sh.keys.Prefix, err), len(part))
-			continue
+			w.renewals = slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew locks in the keys '%s*': %w", sh.keys.Prefix, err)}}, len(part))
 		}
 		renewals = append(renewals, w.renewals...)
 	}
 	return renewals
 }
 
-func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
-	for range n {
-		renewals = append(renewals, core.Renewal{Err: err})
-	}
-	return renewals
-}
-
+// flushRenews extends locks. In a queue with sessions it extends none, and returns the ends of the
+// sessions' locks.
 func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
-	if sh.Sessions {
-		s.flushHeld(ctx, sh, calls)
-		return
-	}
 	now := s.millis()
 	until := now + sh.LockDuration.Milliseconds()
-	args := []any{until}
+	sc, args := script.Renew, []any{until}
+	if sh.Sessions {
+		sc, args = script.SessionCheck, nil
+	}
 	var all []*core.Renewal
 	for _, t := range calls {
 		t.Work.renewals = make([]core.Renewal, len(t.Work.tokens))
 		for i, token := range t.Work.tokens {
-			r := &t.Work.renewals[i]
+			t.Work.renewals[i].Err = sh.lost(nil)
 			if token.Partition() != sh.Index {
-				r.Err = core.LockLost
 				continue
 			}
-			r.Until = server.Instant(until)
 			args = append(args, keyspace.Member(token.Number(), secret(token.Nonce())))
-			all = append(all, r)
+			if sh.Sessions {
+				args = append(args, token.Number())
+			}
+			all = append(all, &t.Work.renewals[i])
 		}
 	}
 	if len(all) == 0 {
 		return
 	}
-	reply, err := s.transition(ctx, sh, now, script.Renew, nil, args...)
-	if err != nil {
-		err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
-		for _, r := range all {
-			*r = core.Renewal{Err: err}
-		}
-		return
+	reply, err := s.transition(ctx, sh, now, sc, nil, args...)
+	if err == nil && sh.Sessions && len(reply) != len(all) {
+		err = server.ErrReply
 	}
-	for _, raw := range reply {
-		if at, _ := raw.(int64); at >= 1 && at <= int64(len(all)) {
+	err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
+	for i, r := range all {
+		switch {
+		case err != nil:
+			r.Err = err
+		case !sh.Sessions:
+			*r = core.Renewal{Until: server.Instant(until)}
+		default:
+			if end, ok := server.ScoreMillis(reply[i]); ok {
+				*r = core.Renewal{Until: server.Instant(end)}
+			}
+		}
+	}
+	for i := 0; i < len(reply) && !sh.Sessions; i++ { // the indexes of lost locks
+		if at, _ := reply[i].(int64); at >= 1 && at <= int64(len(all)) {
 			*all[at-1] = core.Renewal{Err: core.LockLost}
 		}
 	}

@@ -53,17 +53,21 @@ func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []er
 	return sizes, errs
 }
 
-// found[of[i]] gets what the command asked[i] measures.
 type measuring struct {
 	*Store
 	found []measured
 	errs  []error
-	of    []int
-	asked [][]any
+	asked []question
 }
 
-func (m *measuring) ask(of int, command ...any) {
-	m.of, m.asked = append(m.of, of), append(m.asked, command)
+type question struct {
+	of      int // index in found
+	command []any
+	answer  func(reply *redis.Cmd) // may ask more
+}
+
+func (m *measuring) ask(of int, answer func(reply *redis.Cmd), command ...any) {
+	m.asked = append(m.asked, question{of, command, answer})
 }
 
 // usage asks for the memory of key, for found[of]. Redis looks at samples values, or at all for 0.
@@ -72,21 +76,26 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 	if len(samples) > 0 {
 		command = append(command, "SAMPLES", samples[0])
 	}
-	m.ask(of, command...)
+	m.ask(of, func(reply *redis.Cmd) {
+		n, _ := reply.Int64() // 0 if the key does not exist
+		m.found[of].bytes += n
+	}, command...)
 }
 
-// answer sends the commands in asked. replies[i] measures found[of[i]].
-func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
-	asked, of := m.asked, m.of
-	m.asked, m.of = nil, nil
-	replies = m.server.Piped(ctx, len(asked), func(i int) []any { return asked[i] })
-	for i, r := range replies {
-		m.found[of[i]].work += workPerCommand
-		if err := r.Err(); err != nil && !conn.IsNil(err) {
-			m.errs[of[i]] = err
+// run sends the questions, and those that the answers ask.
+func (m *measuring) run(ctx context.Context) {
+	for len(m.asked) > 0 {
+		asked := m.asked
+		m.asked = nil
+		for i, r := range m.server.Piped(ctx, len(asked), func(i int) []any { return asked[i].command }) {
+			q := &asked[i]
+			m.found[q.of].work += workPerCommand
+			if err := r.Err(); err != nil && !conn.IsNil(err) {
+				m.errs[q.of] = err
+			}
+			q.answer(r)
 		}
 	}
-	return replies, of
 }
 
 // measure asks Redis for the memory of queues: for a main queue with its sub-queues, and for a
@@ -94,122 +103,79 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 // their first nodes say little about the others. An empty stream counts as 0 bytes.
 func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
-	m.forgetIDs(ctx, ps)
-	var queues []core.Ref
-	var owners []int // indexes in ps
-	add := func(of int, r core.Ref) {
-		queues, owners = append(queues, r), append(owners, of)
-		if r.Sub == core.Main {
-			for r.Sub = core.Main + 1; r.Sub < core.SubQueues; r.Sub++ {
-				queues, owners = append(queues, r), append(owners, of)
-			}
-		}
-	}
+	names := s.server.Names
 	for i, p := range ps {
-		add(i, p.Ref)
-		if p.Sub == core.Main && p.Subscription == "" {
-			m.ask(i, "SMEMBERS", s.server.Names.Subscriptions(p.Ref))
+		if p.Sub == core.Main && p.DuplicateWindow.Milliseconds() > 0 {
+			m.forgetIDs(i, p, forgetCalls)
 		}
 	}
-	replies, of := m.answer(ctx)
-	var topics []int
-	for i, r := range replies {
-		p := ps[of[i]]
-		ids, _ := r.StringSlice()
-		for _, id := range ids {
-			add(of[i], core.Ref{Entity: p.Entity, Subscription: id, Index: p.Index})
-		}
-		if len(ids) > 0 {
-			topics = append(topics, of[i])
-			m.usage(of[i], s.server.Names.Refs(p.Ref))
-		}
-	}
-	sizes := len(m.asked)
-	var mains []int
-	for i, r := range queues {
-		m.ask(owners[i], "XLEN", s.server.Names.Stream(r))
-		if r.Sub == core.Main {
-			mains = append(mains, i)
-		}
-	}
-	for _, i := range topics {
-		m.ask(i, "HLEN", s.server.Names.Bodies(ps[i].Ref))
-	}
-	for _, i := range mains {
-		exist := append([]any{"EXISTS", s.server.Names.Base(queues[i]) + keyspace.SeenSuffix}, keyspace.WithSuffixes(s.server.Names.Prefix(queues[i]), keyspace.StateSuffixes)...)
-		m.ask(owners[i], exist...)
-	}
-	replies, of = m.answer(ctx)
-	m.add(replies[:sizes], of)
-	lengths, bodies, existing := replies[sizes:], replies[sizes+len(queues):], replies[sizes+len(queues)+len(topics):]
-	for at, i := range mains {
-		if n, _ := existing[at].Int64(); n == 0 {
+	m.run(ctx)
+	for i, p := range ps {
+		m.queue(i, p.Ref)
+		if p.Sub != core.Main || p.Subscription != "" {
 			continue
 		}
-		m.usage(owners[i], s.server.Names.Base(queues[i])+keyspace.SeenSuffix, seenSamples)
-		for _, suffix := range keyspace.StateSuffixes {
-			m.usage(owners[i], s.server.Names.Prefix(queues[i])+string(suffix), 0)
-		}
+		m.ask(i, func(reply *redis.Cmd) {
+			ids, _ := reply.StringSlice()
+			for _, id := range ids {
+				m.queue(i, core.Ref{Entity: p.Entity, Subscription: id, Index: p.Index})
+			}
+			if len(ids) > 0 {
+				m.usage(i, names.Refs(p.Ref))
+				m.entries(i, "HLEN", names.Bodies(p.Ref), func() { m.usage(i, names.Bodies(p.Ref), 0) })
+			}
+		}, "SMEMBERS", names.Subscriptions(p.Ref))
 	}
-	for i, r := range queues {
-		if !m.holds(owners[i], lengths[i]) {
-			continue
-		}
-		m.usage(owners[i], s.server.Names.Stream(r), 0)
-		beside := keyspace.MessageDataSuffixes
-		if r.Sub == core.Main {
-			beside += keyspace.SessionSuffixes
-		}
-		for _, suffix := range beside {
-			m.usage(owners[i], s.server.Names.Prefix(r)+string(suffix))
-		}
-	}
-	for i, of := range topics {
-		if m.holds(of, bodies[i]) {
-			m.usage(of, s.server.Names.Bodies(ps[of].Ref), 0)
-		}
-	}
-	replies, of = m.answer(ctx)
-	m.add(replies, of)
+	m.run(ctx)
 	return m.found, m.errs
 }
 
-// holds reports whether the key has entries; length is the reply with their number. It also adds
-// the time for measuring the key to m.found[of].work.
-func (m *measuring) holds(of int, length *redis.Cmd) bool {
-	n, _ := length.Int64()
-	m.found[of].work += time.Duration(n) * workPerEntry
-	return n > 0
-}
-
-func (m *measuring) add(replies []*redis.Cmd, of []int) {
-	for i, r := range replies {
-		n, _ := r.Int64() // 0 if the key does not exist
-		m.found[of[i]].bytes += n
-	}
-}
-
-// forgetIDs makes Redis drop outdated ids of duplicate detection. Other scripts drop ids only when
-// a message arrives, so without new messages they would be counted for ever.
-func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
-	due := make([]bool, len(ps))
-	for i, p := range ps {
-		due[i] = p.Sub == core.Main && p.DuplicateWindow.Milliseconds() > 0
-	}
-	for range forgetCalls {
-		for i, p := range ps {
-			if due[i] {
-				key := m.server.Names.Base(p.Ref) + keyspace.SeenSuffix
-				m.ask(i, script.DuplicatesTrim.Command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
+// queue asks for the memory of r and, if r is a main queue, of its sub-queues.
+func (m *measuring) queue(of int, r core.Ref) {
+	names, prefix, beside := m.server.Names, m.server.Names.Prefix(r), keyspace.MessageDataSuffixes
+	if r.Sub == core.Main {
+		for sub := core.Main + 1; sub < core.SubQueues; sub++ {
+			m.queue(of, core.Ref{Entity: r.Entity, Subscription: r.Subscription, Index: r.Index, Sub: sub})
+		}
+		beside += keyspace.SessionSuffixes
+		seen := names.Base(r) + keyspace.SeenSuffix
+		m.ask(of, func(reply *redis.Cmd) {
+			if n, _ := reply.Int64(); n == 0 {
+				return
 			}
-		}
-		if len(m.asked) == 0 {
-			return
-		}
-		replies, of := m.answer(ctx)
-		for i, r := range replies {
-			n, err := r.Int64()
-			due[of[i]] = err == nil && n == forgetMost
-		}
+			m.usage(of, seen, seenSamples)
+			for _, suffix := range keyspace.StateSuffixes {
+				m.usage(of, prefix+string(suffix), 0)
+			}
+		}, append([]any{"EXISTS", seen}, keyspace.WithSuffixes(prefix, keyspace.StateSuffixes)...)...)
 	}
+	m.entries(of, "XLEN", names.Stream(r), func() {
+		m.usage(of, names.Stream(r), 0)
+		for _, suffix := range beside {
+			m.usage(of, prefix+string(suffix))
+		}
+	})
+}
+
+// entries calls some if key has entries; command returns their number. It also adds the time for
+// measuring the key to m.found[of].work.
+func (m *measuring) entries(of int, command, key string, some func()) {
+	m.ask(of, func(reply *redis.Cmd) {
+		n, _ := reply.Int64()
+		if m.found[of].work += time.Duration(n) * workPerEntry; n > 0 {
+			some()
+		}
+	}, command, key)
+}
+
+// forgetIDs makes Redis drop outdated ids of duplicate detection, in up to the given number of calls.
+// Other scripts drop ids only when a message arrives, so without new messages they would be counted
+// for ever.
+func (m *measuring) forgetIDs(of int, p place, calls int) {
+	key := m.server.Names.Base(p.Ref) + keyspace.SeenSuffix
+	m.ask(of, func(reply *redis.Cmd) {
+		if n, err := reply.Int64(); err == nil && n == forgetMost && calls > 1 {
+			m.forgetIDs(of, p, calls-1)
+		}
+	}, script.DuplicatesTrim.Command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 }
