@@ -17,61 +17,60 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 type Catalogue struct {
-	server  *server.Server
-	changes changes
-	remover remover
+	server   *server.Server
+	changes  changes
+	removals wake.Signal // set when there may be a deleted namespace whose contents must be removed
 }
 
 // Open returns a catalogue that already listens to changes, so that it misses none.
 func Open(ctx context.Context, s *server.Server) (*Catalogue, error) {
-	c := &Catalogue{server: s}
-	c.remover.init(s)
+	c := &Catalogue{server: s, removals: wake.New()}
 	return c, c.changes.open(ctx, s)
 }
 
 func Run(ctx context.Context, c *Catalogue) {
 	var remover sync.WaitGroup
-	remover.Go(func() { c.remover.run(ctx) })
+	remover.Go(func() { c.removeDeleted(ctx) })
 	c.changes.run(ctx)
 	remover.Wait()
 }
 
-// revisionPrefix begins an entity's stored value. Scripts compare it without decoding the rest.
+// revisionPrefix begins the stored value of an entity or namespace. Scripts compare it without
+// decoding the rest.
 func revisionPrefix(revision int64, id string) string {
 	return strconv.FormatInt(revision, 10) + ":" + id + ":"
 }
 
-// catalogueValue returns e's revisionPrefix and JSON, without the rules, which have a separate key.
-func catalogueValue(e *core.Entity) (string, error) {
-	described := *e
-	described.Rules = nil
-	record, err := json.Marshal(described)
-	if err != nil {
-		return "", fmt.Errorf("cannot encode entity %s: %w", e, err)
-	}
-	return revisionPrefix(e.Revision, e.ID) + string(record), nil
+func encode(revision int64, id string, v any) (string, error) {
+	text, err := json.Marshal(v)
+	return revisionPrefix(revision, id) + string(text), err
 }
 
-func withoutRevision(value string) ([]byte, error) {
-	parts := strings.SplitN(value, ":", 3)
-	if len(parts) != 3 {
-		return nil, core.Internal
-	}
-	return []byte(parts[2]), nil
-}
-
-// parseCatalogue decodes an entity. accessed is the time of its last use, from a separate key.
-func parseCatalogue(value string, accessed any) (core.Entity, error) {
-	var e core.Entity
-	text, err := withoutRevision(value)
-	if err == nil {
-		err = json.Unmarshal(text, &e)
+func decode(kind, value string, v any) error {
+	parts, err := strings.SplitN(value, ":", 3), error(core.Internal)
+	if len(parts) == 3 {
+		err = json.Unmarshal([]byte(parts[2]), v)
 	}
 	if err != nil {
-		return e, fmt.Errorf("the stored entity %.80q is damaged (restore Redis from a backup): %w", value, err)
+		return fmt.Errorf("the stored %s %.80q is damaged (restore Redis from a backup): %w", kind, value, err)
+	}
+	return nil
+}
+
+// encodeEntity leaves out the rules, which have a separate key.
+func encodeEntity(e core.Entity) (string, error) {
+	e.Rules = nil
+	return encode(e.Revision, e.ID, e)
+}
+
+// decodeEntity gets the time of the entity's last use from a separate key.
+func decodeEntity(value string, accessed any) (e core.Entity, err error) {
+	if err = decode("entity", value, &e); err != nil {
+		return e, err
 	}
 	if at, ok := server.ScoreMillis(accessed); ok && server.Instant(at).After(e.AccessedAt) {
 		e.AccessedAt = server.Instant(at)
@@ -111,12 +110,6 @@ func topicOf(e *core.Entity) string {
 	return core.FoldName(topic)
 }
 
-func (s *Catalogue) notifyAll(namespace string, names []string) {
-	for _, name := range names {
-		s.changes.notify(namespace, name)
-	}
-}
-
 // errNoSchedules refuses to create a schedule while a gateway of an older version might read it.
 var errNoSchedules = core.Refuse(core.Busy, "A gateway of an older version, which does not support schedules, uses this Redis or did so a moment ago: update all gateways, wait 20 seconds, and try again.")
 
@@ -128,7 +121,7 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 		if e.Kind == core.Schedule && s.server.Stamp.Mark.Load() < server.FormatWithSchedules {
 			return core.CertainlyNotDone(errNoSchedules)
 		}
-		value, err := catalogueValue(&e)
+		value, err := encodeEntity(e)
 		if err != nil {
 			return err
 		}
@@ -142,11 +135,7 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 		if err := s.makePartitions(ctx, &e); err != nil {
 			return err
 		}
-		topicID := ""
-		if e.Kind == core.Subscription {
-			topicID = e.TopicID
-		}
-		args := []any{uint8(e.Kind), topicOf(&e), topicID, value, q.MaxEntities, q.MaxSizeMegabytes}
+		args := []any{uint8(e.Kind), topicOf(&e), e.TopicID, value, q.MaxEntities, q.MaxSizeMegabytes}
 		for i := range e.Rules {
 			member, err := ruleMember(&e.Rules[i])
 			if err != nil {
@@ -163,14 +152,11 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 		if err != nil {
 			return err
 		}
-		defer s.notifyAll(e.Namespace, names)
-		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
+		defer s.changes.notify(e.Namespace, names...)
+		return s.fence(ctx, k, e.TopicID, e.Partitions, reply[0])
 	})
-	if err != nil {
-		return core.Entity{}, err
-	}
 	e.Rules = nil
-	return e, nil
+	return e, err
 }
 
 // fence makes the topic's partitions refuse publications for an older version of the subscriptions.
@@ -249,7 +235,7 @@ func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.
 		if conn.IsNil(value.Err()) {
 			return core.NotFound
 		}
-		e, err = parseCatalogue(value.Val(), accessed.Val())
+		e, err = decodeEntity(value.Val(), accessed.Val())
 		return err
 	})
 	return e, err
@@ -277,10 +263,7 @@ func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view cor
 		}
 		return s.fence(ctx, k, view.ID, view.Partitions, reply[1])
 	})
-	if err != nil {
-		return core.TopicView{}, err
-	}
-	return view, nil
+	return view, err
 }
 
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
@@ -292,7 +275,7 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 		if !ok {
 			continue
 		}
-		e, err := parseCatalogue(text, accessed[i])
+		e, err := decodeEntity(text, accessed[i])
 		if err != nil {
 			return nil, err
 		}
@@ -348,32 +331,25 @@ func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q co
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		old := revisionPrefix(e.Revision, e.ID)
 		e.Revision++
-		value, err := catalogueValue(&e)
+		value, err := encodeEntity(e)
 		if err != nil {
 			return err
 		}
-		topicID := ""
-		if e.Kind == core.Subscription {
-			topicID = e.TopicID
-		}
 		names := changedNames(&e)
 		reply, err := s.change(ctx, script.EntityUpdate, []any{k.Entities, k.Versions, k.Fences, k.Names, k.RulesOf(&e)}, e.Namespace, names,
-			append([]any{topicID, old, value, q.MaxSizeMegabytes}, rules...)...)
+			append([]any{e.TopicID, old, value, q.MaxSizeMegabytes}, rules...)...)
 		if err != nil {
 			return err
 		}
 		version, _ = reply[0].(int64)
-		defer s.notifyAll(e.Namespace, names)
+		defer s.changes.notify(e.Namespace, names...)
 		if at, err := s.server.RDB.ZScore(ctx, k.Accessed, folded).Result(); err == nil && server.Instant(int64(at)).After(e.AccessedAt) {
 			e.AccessedAt = server.Instant(int64(at))
 		}
-		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
+		return s.fence(ctx, k, e.TopicID, e.Partitions, reply[0])
 	})
-	if err != nil {
-		return core.Entity{}, 0, err
-	}
 	e.Rules = nil
-	return e, version, nil
+	return e, version, err
 }
 
 func (s *Catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
@@ -396,7 +372,7 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 		return err
 	}
 	value, _ := raw.(string)
-	e, err := parseCatalogue(value, nil)
+	e, err := decodeEntity(value, nil)
 	if err != nil {
 		return err
 	}
@@ -414,13 +390,13 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 		subscription, _ := values[i].(string)
 		names = append(names, subscription)
 	}
-	defer s.notifyAll(namespace, names)
+	defer s.changes.notify(namespace, names...)
 	if err := s.fence(ctx, k, topicID, e.Partitions, reply[0]); err != nil {
 		return err
 	}
 	for i := 1; i < len(values); i += 2 {
 		text, _ := values[i].(string)
-		gone, err := parseCatalogue(text, nil)
+		gone, err := decodeEntity(text, nil)
 		if err != nil {
 			return err
 		}

@@ -27,9 +27,8 @@ type changes struct {
 	pubsub         *redis.PubSub // used only by run after open
 	uncertainUntil atomic.Int64  // Unix nanoseconds; until then, isOwn returns false
 
-	mu                sync.Mutex
-	watchers          map[*func(namespace, name string)]struct{}
-	namespaceWatchers map[*func(name string)]struct{}
+	mu       sync.Mutex
+	watchers map[*func(namespace, name string)]struct{}
 }
 
 const (
@@ -41,7 +40,6 @@ const (
 
 func (c *changes) open(ctx context.Context, s *server.Server) error {
 	c.server, c.watchers = s, make(map[*func(namespace, name string)]struct{})
-	c.namespaceWatchers = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
@@ -52,53 +50,49 @@ func (c *changes) open(ctx context.Context, s *server.Server) error {
 }
 
 func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
-	return addTo(&s.changes.mu, s.changes.watchers, changed)
+	return s.changes.watch(func(namespace, name string) {
+		if namespace != "" || name == "" {
+			changed(namespace, name)
+		}
+	})
 }
 
 func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
-	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
+	return s.changes.watch(func(namespace, name string) {
+		if namespace == "" {
+			changed(name)
+		}
+	})
 }
 
-// mu guards watchers.
-func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop func()) {
-	mu.Lock()
-	defer mu.Unlock()
-	own := &changed
-	watchers[own] = struct{}{}
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		delete(watchers, own)
-	}
-}
-
-// notify calls the watchers of entities or, if namespace is empty, those of namespaces; if name is
-// empty too, all watchers. Watchers do not block.
-func (c *changes) notify(namespace, name string) {
-	var watchers []*func(string, string)
-	var registrars []*func(string)
+func (c *changes) watch(changed func(namespace, name string)) (stop func()) {
 	c.mu.Lock()
-	if namespace != "" || name == "" {
-		watchers = slices.Collect(maps.Keys(c.watchers))
+	defer c.mu.Unlock()
+	c.watchers[&changed] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watchers, &changed)
 	}
-	if namespace == "" {
-		registrars = slices.Collect(maps.Keys(c.namespaceWatchers))
-	}
+}
+
+// notify tells the watchers about changes. An empty namespace and name mean that anything may have
+// changed. Watchers do not block.
+func (c *changes) notify(namespace string, names ...string) {
+	c.mu.Lock()
+	watchers := slices.Collect(maps.Keys(c.watchers))
 	c.mu.Unlock()
-	for _, w := range watchers {
-		(*w)(namespace, name)
-	}
-	for _, w := range registrars {
-		(*w)(name)
+	for _, name := range names {
+		for _, w := range watchers {
+			(*w)(namespace, name)
+		}
 	}
 }
 
 // notifyUncertain is for a change whose answer was lost: it may have happened, or may still happen.
 func (c *changes) notifyUncertain(namespace string, names []string) {
 	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
-	for _, name := range names {
-		c.notify(namespace, name)
-	}
+	c.notify(namespace, names...)
 }
 
 // isOwn reports whether this store published the change, and so has already called its watchers.
@@ -133,9 +127,7 @@ func (c *changes) listen(ctx context.Context) {
 		case *redis.Message:
 			parts := strings.Split(m.Payload, "\x00")
 			if len(parts) >= 3 && !c.isOwn(parts[0]) {
-				for _, name := range parts[2:] {
-					c.notify(parts[1], name)
-				}
+				c.notify(parts[1], parts[2:]...)
 			}
 		}
 	})

@@ -2,8 +2,6 @@ package catalogue
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,25 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
-
-func registryValue(n *core.Namespace) (string, error) {
-	text, err := json.Marshal(n)
-	if err != nil {
-		return "", fmt.Errorf("cannot encode namespace %s: %w", n.Name, err)
-	}
-	return revisionPrefix(n.Revision, n.ID) + string(text), nil
-}
-
-func parseRegistry(value string) (n core.Namespace, err error) {
-	text, err := withoutRevision(value)
-	if err == nil {
-		err = json.Unmarshal(text, &n)
-	}
-	if err != nil {
-		return n, fmt.Errorf("the stored namespace %.60q is damaged (restore Redis from a backup): %w", value, err)
-	}
-	return n, nil
-}
 
 func (s *Catalogue) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
 	return s.server.Call(ctx, what+" "+name, func(ctx context.Context) error { return f(ctx, s.server.Names.Registry(), core.FoldName(name)) })
@@ -47,16 +26,13 @@ func (s *Catalogue) changeRegistry(ctx context.Context, sc *script.Script, keys 
 func (s *Catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n.Revision = 1
 	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
-		value, err := registryValue(&n)
+		value, err := encode(n.Revision, n.ID, &n)
 		if err != nil {
 			return err
 		}
 		return s.changeRegistry(ctx, script.NamespaceCreate, []any{k.Namespaces, k.Names}, folded, value)
 	})
-	if err != nil {
-		return core.Namespace{}, err
-	}
-	return n, nil
+	return n, err
 }
 
 func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
@@ -68,8 +44,7 @@ func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespac
 		if err != nil {
 			return err
 		}
-		n, err = parseRegistry(value)
-		return err
+		return decode("namespace", value, &n)
 	})
 	return n, err
 }
@@ -98,8 +73,8 @@ func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns [
 				if !ok {
 					continue // the namespace was deleted meanwhile: another one is read instead
 				}
-				n, err := parseRegistry(text)
-				if err != nil {
+				var n core.Namespace
+				if err := decode("namespace", text, &n); err != nil {
 					return err
 				}
 				ns = append(ns, n)
@@ -118,16 +93,13 @@ func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core
 	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		old := revisionPrefix(n.Revision, n.ID)
 		n.Revision++
-		value, err := registryValue(&n)
+		value, err := encode(n.Revision, n.ID, &n)
 		if err != nil {
 			return err
 		}
 		return s.changeRegistry(ctx, script.NamespaceUpdate, []any{k.Namespaces}, folded, old, value)
 	})
-	if err != nil {
-		return core.Namespace{}, err
-	}
-	return n, nil
+	return n, err
 }
 
 func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
@@ -135,7 +107,7 @@ func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())
 	})
 	if err == nil {
-		s.remover.woken.Set()
+		s.removals.Set()
 	}
 	return err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
-	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -27,109 +26,99 @@ const (
 	sealLife = time.Hour
 )
 
-// Every gateway has a remover of deleted namespaces. A key of the registry lists the namespaces
-// that still have entities, with the ends of their leases.
-type remover struct {
-	server *server.Server
-	woken  wake.Signal // set when there may be something to remove
-}
-
-func (r *remover) init(s *server.Server) { r.server, r.woken = s, wake.New() }
-
-func (r *remover) run(ctx context.Context) {
+// removeDeleted removes the contents of deleted namespaces. Every gateway does so: a key of the registry
+// lists the namespaces that still have entities, with the ends of the gateways' leases.
+func (s *Catalogue) removeDeleted(ctx context.Context) {
 	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
 	for {
-		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
-			r.server.Log.Warn("cannot remove the entities of a deleted namespace; trying again later", "err", err)
+		if err := s.removeAll(ctx); err != nil && ctx.Err() == nil {
+			s.server.Log.Warn("cannot remove the entities of a deleted namespace; trying again later", "err", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		case <-r.woken:
+		case <-s.removals:
 		}
 	}
 }
 
-func (r *remover) removeAll(ctx context.Context) error {
+func (s *Catalogue) removeAll(ctx context.Context) error {
 	for {
-		id, err := r.claimRemoval(ctx)
+		id, err := s.claimRemoval(ctx)
 		if err != nil || id == "" {
 			return err
 		}
-		if err := r.remove(ctx, id); err != nil {
+		if err := s.remove(ctx, id); err != nil {
 			return fmt.Errorf("namespace %s: %w", id, err)
 		}
-		r.server.Log.Info("removed the contents of a deleted namespace", "namespace", id)
+		s.server.Log.Info("removed the contents of a deleted namespace", "namespace", id)
 	}
 }
 
-func (r *remover) claimRemoval(ctx context.Context) (string, error) {
-	s := r.server
-	bounded, cancel := s.Bounded(ctx)
+func (s *Catalogue) claimRemoval(ctx context.Context) (string, error) {
+	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
-	now := s.Millis()
-	reply, err := s.Eval(bounded, script.NamespaceClaimRemoval, []any{s.Names.Registry().Remains}, now, now+removalLease.Milliseconds())
+	now := s.server.Millis()
+	reply, err := s.server.Eval(bounded, script.NamespaceClaimRemoval, []any{s.server.Names.Registry().Remains}, now, now+removalLease.Milliseconds())
 	id, _ := server.First(reply).(string)
 	return id, err
 }
 
 // remove calls no watchers, because the deletion has called them. An entity stays in the catalogue
 // until its keys are removed, so that another gateway can continue.
-func (r *remover) remove(ctx context.Context, namespace string) error {
-	s := r.server
-	k, remains := s.Names.Catalogue(namespace), s.Names.Registry().Remains
-	if err := s.RDB.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
+func (s *Catalogue) remove(ctx context.Context, namespace string) error {
+	k, remains := s.server.Names.Catalogue(namespace), s.server.Names.Registry().Remains
+	if err := s.server.RDB.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
 		return err
 	}
 	for {
-		members, err := s.RDB.ZRange(ctx, k.Names, 0, removalPage-1).Result()
+		members, err := s.server.RDB.ZRange(ctx, k.Names, 0, removalPage-1).Result()
 		if err != nil {
 			return err
 		}
 		if len(members) == 0 {
 			break
 		}
-		if err := r.removePage(ctx, &k, members); err != nil {
+		if err := s.removePage(ctx, &k, members); err != nil {
 			return err
 		}
-		lease := redis.Z{Score: float64(s.Millis() + removalLease.Milliseconds()), Member: namespace}
-		if err := s.RDB.ZAddXX(ctx, remains, lease).Err(); err != nil {
+		lease := redis.Z{Score: float64(s.server.Millis() + removalLease.Milliseconds()), Member: namespace}
+		if err := s.server.RDB.ZAddXX(ctx, remains, lease).Err(); err != nil {
 			return err
 		}
 	}
-	if err := s.RDB.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
+	if err := s.server.RDB.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
 		return err
 	}
-	return s.RDB.ZRem(ctx, remains, namespace).Err()
+	return s.server.RDB.ZRem(ctx, remains, namespace).Err()
 }
 
-func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
-	s := r.server
+func (s *Catalogue) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
 	names := make([]string, len(members))
 	for i, member := range members {
 		_, names[i], _ = strings.Cut(member, ":")
 	}
-	values, err := s.RDB.HMGet(ctx, k.Entities, names...).Result()
+	values, err := s.server.RDB.HMGet(ctx, k.Entities, names...).Result()
 	if err != nil {
 		return err
 	}
 	for i, value := range values {
 		text, _ := value.(string)
-		e, err := parseCatalogue(text, nil)
+		e, err := decodeEntity(text, nil)
 		if err != nil {
-			s.Log.Warn("the keys of an entity in a deleted namespace stay in Redis, because the entity's record is damaged: they use memory, but affect nothing else", "entity", names[i], "err", errors.Unwrap(err)) // without the advice to restore Redis
+			s.server.Log.Warn("the keys of an entity in a deleted namespace stay in Redis, because the entity's record is damaged: they use memory, but affect nothing else", "entity", names[i], "err", errors.Unwrap(err)) // without the advice to restore Redis
 			continue
 		}
-		if err := r.unlink(ctx, &e); err != nil {
+		if err := s.unlink(ctx, &e); err != nil {
 			return err
 		}
-		if err := s.RDB.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
+		if err := s.server.RDB.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
 			return err
 		}
 	}
-	pipe := s.RDB.Pipeline()
+	pipe := s.server.RDB.Pipeline()
 	pipe.HDel(ctx, k.Entities, names...)
 	pipe.ZRem(ctx, k.Names, members)
 	_, err = pipe.Exec(ctx)
@@ -137,10 +126,10 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 }
 
 // unlink removes the keys of e, and those that e shares with its topic, which is deleted too.
-func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
-	pipe := r.server.RDB.Pipeline()
+func (s *Catalogue) unlink(ctx context.Context, e *core.Entity) error {
+	pipe := s.server.RDB.Pipeline()
 	for i := range e.Partitions {
-		pipe.Unlink(ctx, r.server.Names.All(e.Ref(uint16(i), core.Main))...)
+		pipe.Unlink(ctx, s.server.Names.All(e.Ref(uint16(i), core.Main))...)
 	}
 	_, err := pipe.Exec(ctx)
 	return err

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,8 +19,9 @@ type failure struct {
 	cause  string // in metrics and health checks
 	word   string // the beginning of the server's answer
 	within string // if not "": another part of the answer
-	text   string
-	passes bool // the failure ends by itself, usually within seconds
+	text   string // for clients; "": textBusy
+	mayRun bool   // the server may have run a part of the command
+	passes bool   // the failure ends by itself, usually within seconds
 	remedy string
 }
 
@@ -32,15 +34,15 @@ const (
 var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network"}
 
 var tooFewConfirm = failure{
-	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm writes: check INFO replication and start or repair them, or set a smaller number in --store",
+	cause: "not-replicated", passes: true, remedy: "too few replicas confirm writes: check INFO replication and start or repair them, or set a smaller number in --store",
 }
 
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
 	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise maxmemory, or receive messages"},
-	{cause: "no-permission", word: "NOPERM", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
-	{cause: "no-permission", within: "ACL failure in script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
-	{cause: "no-permission", within: "The user executing the script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
+	{cause: "no-permission", mayRun: true, word: "NOPERM", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
+	{cause: "no-permission", mayRun: true, within: "ACL failure in script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
+	{cause: "no-permission", mayRun: true, within: "The user executing the script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
 	{cause: "wrong-password", word: "WRONGPASS", remedy: "it does not accept the user and password of --store, or the user is disabled"},
 	{cause: "wrong-password", word: "NOAUTH", remedy: "it requires a user and password: set them in --store"},
 	{cause: "read-only", passes: true, word: "READONLY", remedy: "it is a replica: set the address of the master, or of its Sentinels, in --store"},
@@ -50,18 +52,23 @@ var knownFailures = []failure{
 	{cause: "loading", passes: true, word: "LOADING", remedy: "it is loading its data: wait until it has finished"},
 	{cause: "master-down", passes: true, word: "MASTERDOWN", remedy: "it is a replica without its master: set the address of the master, or of its Sentinels, in --store"},
 	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
-	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
 	{cause: "busy-script", word: "BUSY", remedy: "a script has run for too long: see SLOWLOG, and SCRIPT KILL"},
 	{cause: "resharding", passes: true, word: "TRYAGAIN", remedy: "slots are being moved"},
 	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if this persists, set the nodes of the cluster in --store"},
 	{cause: "resharding", passes: true, word: "ASK", remedy: "slots are being moved"},
-	{cause: "failed-over", passes: true, word: "UNBLOCKED", remedy: "a replica has taken its place"},
+	{cause: "failed-over", mayRun: true, passes: true, word: "UNBLOCKED", remedy: "a replica has taken its place"},
 }
 
-func init() {
-	for i := range knownFailures {
-		knownFailures[i].text = textBusy
+// answered returns the known failure that the server has answered, or nil.
+func answered(err error) *failure {
+	answer, ok := errors.AsType[redis.Error](err)
+	for i := 0; i < len(knownFailures) && ok; i++ {
+		f := &knownFailures[i]
+		if f.word != "" && redis.HasErrorPrefix(err, f.word) || f.within != "" && strings.Contains(answer.Error(), f.within) {
+			return f
+		}
 	}
+	return nil
 }
 
 // CauseOf returns the known failure that err reports, or nil if no retry can help.
@@ -69,14 +76,8 @@ func CauseOf(err error) *failure {
 	if _, few := errors.AsType[*NotReplicated](err); few {
 		return &tooFewConfirm
 	}
-	answer, answered := errors.AsType[redis.Error](err)
-	if answered {
-		for i := range knownFailures {
-			f := &knownFailures[i]
-			if f.word != "" && redis.HasErrorPrefix(err, f.word) || f.within != "" && strings.Contains(answer.Error(), f.within) {
-				return f
-			}
-		}
+	if f := answered(err); f != nil {
+		return f
 	}
 	if IsUnreachable(err) {
 		return &unreachable
@@ -92,9 +93,7 @@ type Failure struct {
 	Count  uint64    `json:"count"`
 }
 
-const (
-	minLogInterval = time.Minute
-)
+const minLogInterval = time.Minute
 
 type Failures struct {
 	mu    sync.Mutex
@@ -150,7 +149,7 @@ func (f *Failures) All() []Failure {
 // failure that ends within seconds gets the condition of a time-out, after which SDKs retry at
 // once.
 func (f *failure) Refusal() error {
-	r := &core.Refusal{Code: core.Busy, Text: f.text}
+	r := &core.Refusal{Code: core.Busy, Text: cmp.Or(f.text, textBusy)}
 	if f.passes {
 		r.Condition = "com.microsoft:timeout"
 	}

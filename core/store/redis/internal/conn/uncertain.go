@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -31,12 +30,6 @@ func IsUnreachable(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "redis: all sentinels") || strings.HasPrefix(text, "redis: cluster has no nodes") ||
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
-}
-
-// refusing are the beginnings of replies of servers that have not run the command.
-var refusing = []string{
-	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
-	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
 // Certain marks err as CertainlyNotDone if err proves it, for a command that was sent only once.
@@ -69,7 +62,8 @@ func DidNotRun(err error) bool {
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
 		return true
 	}
-	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+	f := answered(err)
+	return f != nil && !f.mayRun
 }
 
 // NotReplicated is the error of a call that too few replicas have confirmed. Unless refused is
