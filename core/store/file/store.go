@@ -18,14 +18,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-type Sync string
+type Sync = wal.Sync
 
 // Each mode says from when on acknowledged data survive a power failure. They survive the end of the
 // process in all modes.
 const (
-	SyncInterval Sync = "interval" // at most Options.Interval after the acknowledgement
-	SyncAlways   Sync = "always"   // the acknowledgement
-	SyncNever    Sync = "never"    // when the operating system has written them
+	SyncInterval = wal.Interval // at most Options.Interval after the acknowledgement
+	SyncAlways   = wal.Always   // the acknowledgement
+	SyncNever    = wal.Never    // when the operating system has written them
 )
 
 // Options configure a Store. A zero field means its default.
@@ -101,13 +101,11 @@ func Open(dir string, o Options) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the directory of the file store must be an absolute path: %q is not", dir)
 	}
-	mode, ok := map[Sync]wal.Sync{SyncInterval: wal.Interval, SyncAlways: wal.Always, SyncNever: wal.Never}[o.Sync]
-	if !ok {
+	if o.Sync != SyncInterval && o.Sync != SyncAlways && o.Sync != SyncNever {
 		return nil, fmt.Errorf("sync mode %q is unknown: use always, interval or never", o.Sync)
 	}
 	log, err := wal.Open(o.fs, dir, wal.Options{
-		Sync: mode, Interval: o.Interval, LargeBody: journal.LargeBody, Repair: o.Repair, Logger: o.Logger,
-		SegmentSize: o.segmentSize, Recent: o.recent,
+		Sync: o.Sync, Interval: o.Interval, Repair: o.Repair, Logger: o.Logger, SegmentSize: o.segmentSize, Recent: o.recent,
 	})
 	if err != nil {
 		return nil, repairHint(err)
@@ -132,9 +130,8 @@ func repairHint(err error) error {
 
 func (s *Store) replay() error {
 	now := s.o.Clock
-	var own *replayClock
+	var own *clock // begins at the last replayed time
 	if now == nil {
-		own = &replayClock{}
 		now = func() time.Time { return own.Now() }
 	}
 	var from wal.Position
@@ -160,9 +157,9 @@ func (s *Store) replay() error {
 	if s.opened.Replayed, err = s.journal.Replay(from, s.Store.Replay()); err != nil {
 		return err
 	}
-	if own != nil {
-		own.clock = newClock(time.Now, s.Latest(), s.o.Logger)
-		s.tasks.Go(func() { s.adjust(own.clock) })
+	if s.o.Clock == nil {
+		own = newClock(time.Now, s.Latest(), s.o.Logger)
+		s.tasks.Go(func() { s.adjust(own) })
 	}
 	if err := s.Start(); err != nil {
 		return err
@@ -179,9 +176,6 @@ func (s *Store) replay() error {
 		s.o.Logger.Error("repair: removed a damaged message", "entity", entity, "seq", n, "err", err)
 	})
 }
-
-// replayClock gets its clock after the replay, because that clock begins at the last replayed time.
-type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {
 	return state.New(state.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair, Remember: max(s.o.Remember, 0)})

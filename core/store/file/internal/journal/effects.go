@@ -47,7 +47,7 @@ func (c *coder) effect(e *state.Effect) {
 		unsigned(c, &e.Number)
 		unsigned(c, &e.Record)
 	case state.EffectSession:
-		c.session(e.Object.(*state.Session))
+		c.session(objectOf[state.Session](c, e))
 	case state.EffectSeen, state.EffectMoved, state.EffectForget, state.EffectSeal:
 		c.string(&e.Text)
 		signed(c, &e.At)
@@ -58,25 +58,36 @@ func (c *coder) effect(e *state.Effect) {
 	case state.EffectEvent:
 		signed(c, &e.Number)
 		signed(c, &e.At)
-		c.event(e.Object.(*core.Event))
+		c.event(objectOf[core.Event](c, e))
 	case state.EffectClear:
 	case state.EffectEntity:
 		signed(c, &e.Number)
-		c.object(e.Object)
+		c.object(objectOf[core.Entity](c, e))
 	case state.EffectNoEntity:
 		c.string(&e.Text)
 		c.string(&e.Folded)
 		signed(c, &e.Number)
-	case state.EffectRules, state.EffectRule:
+	case state.EffectRules:
 		c.string(&e.Text)
-		c.object(e.Object)
+		c.object(objectOf[[]core.Rule](c, e))
+	case state.EffectRule:
+		c.string(&e.Text)
+		c.object(objectOf[core.RuleChange](c, e))
 	case state.EffectNamespace:
-		c.object(e.Object)
+		c.object(objectOf[core.Namespace](c, e))
 	case state.EffectNoNamespace:
 		c.string(&e.Text)
 	default:
 		c.err = errUnknownEffect
 	}
+}
+
+// objectOf returns the object of e, which it creates to decode it.
+func objectOf[T any](c *coder, e *state.Effect) *T {
+	if c.decodes {
+		e.Object = new(T)
+	}
+	return e.Object.(*T)
 }
 
 func (c *coder) put(m *state.Put) {

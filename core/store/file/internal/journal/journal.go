@@ -61,13 +61,7 @@ func (j *Journal) Wait(ctx context.Context, p state.Position) error {
 	return refusal(j.log.Wait(ctx, wal.Position(p)))
 }
 
-func (j *Journal) Err() error {
-	err := j.log.Err()
-	if err == nil && j.log.Closed() {
-		err = wal.ErrClosed
-	}
-	return refusal(err)
-}
+func (j *Journal) Err() error { return refusal(j.log.Stopped()) }
 
 func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
 	head, body, err := j.read(r)

@@ -84,18 +84,6 @@ func (d *decoder) next() {
 	case state.EffectChange:
 		d.put.Change = state.Change{}
 		e.Object = &d.put.Change
-	case state.EffectSession:
-		e.Object = new(state.Session)
-	case state.EffectEvent:
-		e.Object = new(core.Event)
-	case state.EffectEntity:
-		e.Object = new(core.Entity)
-	case state.EffectRules:
-		e.Object = new([]core.Rule)
-	case state.EffectRule:
-		e.Object = new(core.RuleChange)
-	case state.EffectNamespace:
-		e.Object = new(core.Namespace)
 	}
 	if d.effect(e); d.err == nil {
 		d.to.Do(e)

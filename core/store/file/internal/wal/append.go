@@ -110,7 +110,7 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	if n > l.o.MaxFrame {
 		return Reservation{}, ErrTooLarge
 	}
-	if err := l.stopped(); err != nil {
+	if err := l.Stopped(); err != nil {
 		return Reservation{}, err
 	}
 	if err := l.takeSpace(int64(n)); err != nil {
@@ -168,7 +168,9 @@ func (r *Reservation) Release() {
 	}
 }
 
-func (l *Log) stopped() error {
+// Stopped returns a *FailedError, or ErrClosed after Close: the log stores no frames that are appended
+// later.
+func (l *Log) Stopped() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
@@ -246,10 +248,7 @@ func (l *Log) lookForSpace() {
 
 // Full returns the error with which Reserve would refuse any message now, or nil.
 func (l *Log) Full() error {
-	if err := l.takeSpace(0); err != nil {
-		return err
-	}
-	return nil
+	return l.takeSpace(0)
 }
 
 func (l *Log) Space() (left, keep int64) {

@@ -118,7 +118,7 @@ func cpu(b *testing.B) time.Duration {
 // BenchmarkLone is a message alone: appended and waited for, and nothing else is being done.
 func BenchmarkLone(b *testing.B) {
 	for _, mode := range []Sync{Never, Interval, Always} {
-		b.Run(mode.String(), func(b *testing.B) {
+		b.Run(string(mode), func(b *testing.B) {
 			l, err := Open(fsys.OS{}, benchDir(b), Options{Sync: mode})
 			if err != nil {
 				b.Fatal(err)

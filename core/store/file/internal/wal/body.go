@@ -22,7 +22,7 @@ func (l *Log) WriteBody(ctx context.Context, rec *Record) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if err := l.stopped(); err != nil {
+	if err := l.Stopped(); err != nil {
 		return err
 	}
 	if err := l.takeSpace(int64(size)); err != nil {

@@ -25,7 +25,7 @@
 //
 //	LOCK                 exclusive lock; its content, the process id, is for people
 //	00000001.log         log segment, named by its id in hexadecimal; ids rise, with gaps
-//	00000002.body        body segment: one record of its own, for a body above Options.LargeBody
+//	00000002.body        body segment: one record of its own, written by WriteBody
 //	00000007.snapshot    snapshot
 //	*.tmp                what a stopped process had not finished; Open removes it
 //	*.damaged            what Open with Repair replaced

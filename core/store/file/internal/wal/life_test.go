@@ -21,7 +21,7 @@ import (
 func TestWhatWaitPromises(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Sync{Always, Interval, Never} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				fs := faultfs.New()

@@ -5,8 +5,13 @@ import (
 	"path/filepath"
 )
 
-// Seal syncs all frames so far, seals their segments, and returns the position after them.
-func (l *Log) Seal(ctx context.Context) (Position, error) {
+// HardLinkTo makes hard links, in another directory of the same file system, to all files that are
+// needed to open the log as it is now: all segments, which it seals and syncs before, the large
+// bodies and the snapshots. It creates the directory. The log continues meanwhile, but Remove and
+// WriteSnapshot wait.
+func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
+	l.snapshots.linking.Lock()
+	defer l.snapshots.linking.Unlock()
 	l.mu.Lock()
 	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {
 		l.roll(l.gather)
@@ -14,18 +19,7 @@ func (l *Log) Seal(ctx context.Context) (Position, error) {
 	end := l.End()
 	l.mu.Unlock()
 	l.wake.Set()
-	return end, l.syncTo(ctx, end)
-}
-
-// HardLinkTo makes hard links, in another directory of the same file system, to all files that are
-// needed to open the log as it is now: the sealed segments (after it has called Seal), the large
-// bodies and the snapshots. It creates the directory. The log continues meanwhile, but Remove and
-// WriteSnapshot wait.
-func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
-	l.snapshots.linking.Lock()
-	defer l.snapshots.linking.Unlock()
-	end, err := l.Seal(ctx)
-	if err != nil {
+	if err := l.syncTo(ctx, end); err != nil {
 		return err
 	}
 	if err := l.fs.MkdirAll(dir); err != nil {

@@ -13,30 +13,27 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-type Sync int
+type Sync string
 
 const (
 	// Interval: Wait returns when the frame is written to the file. The log syncs it at most
 	// Options.Interval later. A crash of the process loses nothing, a power failure loses what was
 	// written since the last sync.
-	Interval Sync = iota
+	Interval Sync = "interval"
 	// Always: Wait returns when the frame is synced. Frames that are appended during a sync share
 	// the next sync.
-	Always
+	Always Sync = "always"
 	// Never: Wait returns when the frame is written to the file. The log syncs only complete
 	// segments, snapshots and large bodies, and everything in Close.
-	Never
+	Never Sync = "never"
 )
 
-func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
-
 type Options struct {
-	Sync     Sync
+	Sync     Sync          // default: Interval
 	Interval time.Duration // default: 100 ms
 
 	SegmentSize int // size at which a new segment begins; default: 64 MiB
 	MaxFrame    int // default: 256 MiB; a frame larger than SegmentSize gets its own segment
-	LargeBody   int // a larger body needs WriteBody; default: 1 MiB
 	Backlog     int // bytes that may be reserved or appended but not written; default: 64 MiB
 	Recent      int // bytes of the latest records that stay in memory for Read; default: 32 MiB
 
@@ -51,9 +48,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	o.Sync = cmp.Or(o.Sync, Interval)
 	o.SegmentSize = cmp.Or(o.SegmentSize, 64<<20)
 	o.MaxFrame = cmp.Or(o.MaxFrame, 256<<20)
-	o.LargeBody = cmp.Or(o.LargeBody, 1<<20)
 	o.Backlog = cmp.Or(o.Backlog, 64<<20)
 	o.Recent = cmp.Or(o.Recent, 32<<20)
 	o.Interval = cmp.Or(o.Interval, 100*time.Millisecond)
@@ -138,9 +135,6 @@ func (l *Log) Durable() Position {
 }
 
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
-
-// Closed reports whether Close was called. The log does not store frames that are appended later.
-func (l *Log) Closed() bool { return l.closed.Load() }
 
 // Everything up to end must be synced.
 func (l *Log) start(end Position) {

@@ -149,12 +149,15 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 
 // idle allows the file of s to be closed if s is sealed, because nothing more is written to it.
 func (x *segments) idle(s *segment) {
-	x.mu.RLock()
-	sealed := s.sealed
-	x.mu.RUnlock()
-	if sealed {
+	if x.isSealed(s) {
 		x.keep(s)
 	}
+}
+
+func (x *segments) isSealed(s *segment) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return s.sealed
 }
 
 func (x *segments) keep(s *segment) {
@@ -234,10 +237,7 @@ func (l *Log) Remove(id uint32) error {
 		return ErrGone
 	}
 	if !s.body {
-		l.segments.mu.RLock()
-		sealed := s.sealed
-		l.segments.mu.RUnlock()
-		if from, ok := l.snapshots.floor(); !sealed || !ok || from.Segment() <= id {
+		if from, ok := l.snapshots.floor(); !l.segments.isSealed(s) || !ok || from.Segment() <= id {
 			return ErrInUse
 		}
 	}

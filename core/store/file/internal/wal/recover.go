@@ -118,13 +118,9 @@ func (r *recovery) listLog(name string, id uint32) error {
 }
 
 func (r *recovery) listBody(name string, id uint32) error {
-	file, err := r.openFile(name)
-	if err != nil {
-		return err
-	}
-	size, err := file.Size()
-	r.segments.add(&segment{segmentHeader: segmentHeader{body: true, id: id}, end: uint32(min(size, maxSegment)), sealed: true})
-	return errors.Join(err, file.Close())
+	size, err := r.size(name)
+	r.segments.add(&segment{segmentHeader: segmentHeader{body: true, id: id}, end: size, sealed: true})
+	return err
 }
 
 func (r *recovery) listSnapshot(name string, id uint32) error {
@@ -342,28 +338,18 @@ const copySize = 1 << 20
 // it the segment's name. If to is not 0, a gap frame replaces the bytes from offset gap to offset
 // to. With Repair the old file is kept as *.damaged, and zeros replace what cannot be read. Without
 // a gap frame, the new file ends at s.end if that is known.
-func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
+func (r *recovery) rewrite(s *segment, gap, to uint32) error {
 	name := r.path(s.name())
-	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	err = r.copy(temp, s, gap, to)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	if r.o.Repair {
-		if err := r.fs.Link(name, fmt.Sprintf("%s.%d%s", name, gap, suffixDamaged)); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrExist) {
+	return r.replace(name, func(temp fsys.File) error { return r.copy(temp, s, gap, to) }, func() error {
+		if !r.o.Repair {
+			return nil
+		}
+		err := r.fs.Link(name, fmt.Sprintf("%s.%d%s", name, gap, suffixDamaged))
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrExist) {
 			r.o.Logger.Warn("cannot keep a copy of the damaged file", "file", name, "err", err)
 		}
-	}
-	if err := r.fs.Rename(name+suffixTemp, name); err != nil {
-		return err
-	}
-	return r.fs.SyncDir(r.dir)
+		return nil
+	})
 }
 
 func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
@@ -415,23 +401,17 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	return temp.Truncate(max(size, int64(to)))
 }
 
-func (r *recovery) settle() error {
+func (r *recovery) settle() (err error) {
 	ends := make(map[uint32]uint32) // end of each segment by its id, from the header of the next segment
-	for i, s := range r.logs {
-		if i > r.last {
-			break
-		}
+	for _, s := range r.logs[:r.last+1] {
 		ends[s.prev] = s.prevEnd
 		s.sealed = true
 		r.segments.add(s)
 	}
-	for i, s := range r.logs[:r.last+1] {
-		if i >= r.first {
-			continue // find has read it
-		}
+	for _, s := range r.logs[:r.first] { // find has not read these
 		if end, ok := ends[s.id]; ok {
 			s.end = end
-		} else if err := r.size(s); err != nil {
+		} else if s.end, err = r.size(s.name()); err != nil {
 			return err
 		}
 	}
@@ -450,37 +430,29 @@ func (r *recovery) settle() error {
 	if err := r.discard(); err != nil {
 		return err
 	}
-	if r.last < 0 {
-		r.ids++
-		r.next = At(r.ids, segmentHeaderSize)
-		return nil
-	}
-	s := r.logs[r.last]
-	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
-	// Continue to write to the file only after a clean close or a rewrite: otherwise, a backup may
-	// have a hard link to it.
-	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
-		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)
-		if err != nil {
+	if r.last >= 0 {
+		s := r.logs[r.last]
+		r.w.active, r.w.off, r.w.filled = s, s.end, s.end
+		// Continue to write to the file only after a clean close or a rewrite: otherwise, a backup
+		// may have a hard link to it.
+		if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
+			s.file, err = r.fs.Open(r.path(s.name()), os.O_RDWR)
+			s.sealed, r.next = false, r.end
 			return err
 		}
-		s.file, s.sealed = file, false
-		r.next = r.end
-		return nil
 	}
 	r.ids++
 	r.next = At(r.ids, segmentHeaderSize)
 	return nil
 }
 
-func (r *recovery) size(s *segment) error {
-	file, err := r.openFile(s.name())
+func (r *recovery) size(name string) (uint32, error) {
+	file, err := r.openFile(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	size, err := file.Size()
-	s.end = uint32(min(size, maxSegment))
-	return errors.Join(err, file.Close())
+	return uint32(min(size, maxSegment)), errors.Join(err, file.Close())
 }
 
 func (r *recovery) discard() error {

@@ -81,57 +81,53 @@ func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Wr
 	return info, err
 }
 
-func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (info SnapshotInfo, err error) {
-	if err := l.stopped(); err != nil {
+func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {
+	info := SnapshotInfo{ID: 1, From: from, Made: time.Now()}
+	if err := l.Stopped(); err != nil {
 		return info, err
 	}
-	info = SnapshotInfo{ID: 1, From: from, Made: time.Now()}
 	if list := l.Snapshots(); len(list) > 0 {
 		info.ID = list[0].ID + 1
 	}
-	name := l.path(fileName(info.ID, suffixSnapshot))
+	err := l.replace(l.path(fileName(info.ID, suffixSnapshot)), func(file fsys.File) error {
+		w := &snapshotWriter{file: file, id: info.ID, off: snapshotHeaderSize}
+		if err := write(w); err != nil {
+			return err
+		}
+		info.End = l.End()
+		if err := w.finish(); err != nil {
+			return err
+		}
+		info.Size = w.off
+		var h [snapshotHeaderSize]byte
+		putSnapshotHeader(h[:], info, l.id)
+		_, err := file.WriteAt(h[:], 0)
+		return err
+	}, func() error { return l.syncTo(ctx, info.End) })
+	return info, err
+}
+
+// replace gives a file new contents, or creates it. It writes and syncs a temporary file, calls synced
+// and then renames the file.
+func (l *Log) replace(name string, write func(fsys.File) error, synced func() error) error {
 	temp := name + suffixTemp
 	file, err := l.fs.Open(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
-		return info, err
+		return err
 	}
-	open := true
-	defer func() {
-		if open {
-			err = errors.Join(err, file.Close())
-		}
-		if err != nil {
-			err = errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
-		}
-	}()
-	w := &snapshotWriter{file: file, id: info.ID, off: snapshotHeaderSize}
-	if err := write(w); err != nil {
-		return info, err
+	if err = write(file); err == nil {
+		err = file.Sync()
 	}
-	info.End = l.End()
-	if err := w.finish(); err != nil {
-		return info, err
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = synced()
 	}
-	info.Size = w.off
-	var h [snapshotHeaderSize]byte
-	putSnapshotHeader(h[:], info, l.id)
-	if _, err := file.WriteAt(h[:], 0); err != nil {
-		return info, err
+	if err == nil {
+		err = l.fs.Rename(temp, name)
 	}
-	if err := file.Sync(); err != nil {
-		return info, err
+	if err != nil {
+		return errors.Join(err, ignoreMissing(l.fs.Remove(temp)))
 	}
-	open = false
-	if err := file.Close(); err != nil {
-		return info, err
-	}
-	if err := l.syncTo(ctx, info.End); err != nil {
-		return info, err
-	}
-	if err := l.fs.Rename(temp, name); err != nil {
-		return info, err
-	}
-	return info, l.fs.SyncDir(l.dir)
+	return l.fs.SyncDir(l.dir)
 }
 
 // syncTo syncs everything up to pos, whatever Options.Sync is.
