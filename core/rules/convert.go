@@ -79,36 +79,111 @@ func (d datum) encode(dst []byte) []byte {
 	}
 }
 
+// cutDescriptor returns the symbol of a described value, or "", and the value inside it.
+func cutDescriptor(described []byte) (symbol string, inner []byte) {
+	descriptor, inner, err := value.ReadRaw(described[1:])
+	if err != nil {
+		return "", nil
+	}
+	raw, _, _ := value.ReadSymbol(descriptor)
+	return alias(raw), inner
+}
+
 func appendDescriptor(dst []byte, symbol string) []byte {
 	const described = 0x00 // AMQP 1.0 §1.2: the constructor of a described value
 	return value.AppendSymbol(append(dst, described), symbol)
 }
 
+// kindOf has the kind to which a datum is converted before it is encoded as one of these types.
+var kindOf = map[value.Kind]kind{
+	value.KindString: text, value.KindSymbol: text, value.KindChar: text, value.KindFloat32: real, value.KindFloat64: real,
+	value.KindBool: boolean, value.KindTimestamp: instant, value.KindUUID: guid,
+}
+
 // encodeAs encodes d as the type of the encoded value old. ok is false if d cannot have this type.
 func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
-	kind := value.KindOf(old)
-	switch kind {
-	case value.KindString, value.KindSymbol, value.KindChar:
-		return d.encodeText(dst, kind)
-	case value.KindFloat32, value.KindFloat64:
-		return d.encodeReal(dst, kind)
-	case value.KindBool:
-		return d.encodeBoolean(dst)
-	case value.KindTimestamp:
-		at, ok := d.asInstant()
-		if !ok {
-			return dst, false
-		}
-		return value.AppendTimestamp(dst, value.TimestampOf(timeOf(at))), true
-	case value.KindUUID:
-		return d.encodeGUID(dst)
-	case value.KindDescribed:
+	of := value.KindOf(old)
+	switch {
+	case integerEncodings[of] != nil:
+		return integerEncodings[of](d, dst)
+	case of == value.KindDescribed:
 		return d.encodeDescribed(dst, old)
 	}
-	if encode := integerEncodings[kind]; encode != nil {
-		return encode(d, dst)
+	if d, ok = d.as(kindOf[of]); !ok {
+		return dst, false
+	}
+	switch of {
+	case value.KindSymbol:
+		return value.AppendSymbol(dst, d.text), true
+	case value.KindChar:
+		c, n := utf8.DecodeRuneInString(d.text)
+		if d.text == "" || n < len(d.text) {
+			return dst, false
+		}
+		out, err := value.Append(dst, value.Char(c))
+		return out, err == nil
+	case value.KindFloat32:
+		return value.AppendFloat32(dst, float32(d.real())), true
+	}
+	return d.encode(dst), true
+}
+
+// encodeDescribed does what encodeAs does, for an old value that is encoded as one of .NET's types.
+func (d datum) encodeDescribed(dst, old []byte) (out []byte, ok bool) {
+	switch symbol, _ := cutDescriptor(old); symbol {
+	case descriptorTimeSpan:
+		d, ok = d.as(span)
+		return d.encode(dst), ok
+	case descriptorDateTimeOffset:
+		d, ok = d.as(instant)
+		return value.AppendInt64(appendDescriptor(dst, symbol), d.int()+unixEpochTicks), ok
+	case descriptorURI:
+		return value.AppendString(appendDescriptor(dst, symbol), d.text), d.kind == text
 	}
 	return dst, false
+}
+
+// as converts d to the kind k, if that is possible.
+func (d datum) as(k kind) (converted datum, ok bool) {
+	switch {
+	case k == absent:
+		return d, false
+	case d.kind == k:
+		return d, true
+	case k == text:
+		s, ok := d.render()
+		return textOf(s), ok
+	case k == real:
+		d, ok = d.asNumber()
+		return realOf(d.real()), ok
+	case d.kind != text:
+		return d, false
+	}
+	var err error
+	switch k {
+	case boolean:
+		yes := strings.EqualFold(d.text, "true")
+		return booleanOf(yes), yes || strings.EqualFold(d.text, "false")
+	case instant:
+		var t time.Time
+		t, err = time.Parse(time.RFC3339Nano, d.text)
+		d = instantOf(t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick))
+	case span:
+		var ticks int64
+		ticks, err = parseTimeSpan(d.text)
+		d = spanOf(ticks)
+	case guid:
+		var u value.UUID
+		if u, err = value.ParseUUID(strings.Trim(d.text, "{}")); err != nil {
+			var b []byte
+			if b, err = hex.DecodeString(d.text); len(b) != len(u) {
+				return d, false
+			}
+			u = value.UUID(b)
+		}
+		d = datum{kind: guid, text: string(u[:])}
+	}
+	return d, err == nil
 }
 
 var integerEncodings = map[value.Kind]func(d datum, dst []byte) ([]byte, bool){
@@ -149,111 +224,4 @@ func (d datum) asNumber() (datum, bool) {
 	}
 	f, err := strconv.ParseFloat(d.text, 64)
 	return realOf(f), err == nil
-}
-
-func (d datum) encodeReal(dst []byte, kind value.Kind) ([]byte, bool) {
-	d, ok := d.asNumber()
-	switch {
-	case !ok:
-		return dst, false
-	case kind == value.KindFloat32:
-		return value.AppendFloat32(dst, float32(d.real())), true
-	default:
-		return value.AppendFloat64(dst, d.real()), true
-	}
-}
-
-func (d datum) encodeText(dst []byte, kind value.Kind) ([]byte, bool) {
-	s, ok := d.render()
-	switch {
-	case !ok:
-		return dst, false
-	case kind == value.KindSymbol:
-		return value.AppendSymbol(dst, s), true
-	case kind == value.KindString:
-		return value.AppendString(dst, s), true
-	}
-	c, n := utf8.DecodeRuneInString(s)
-	if s == "" || n < len(s) {
-		return dst, false
-	}
-	out, err := value.Append(dst, value.Char(c))
-	return out, err == nil
-}
-
-func (d datum) encodeBoolean(dst []byte) ([]byte, bool) {
-	switch {
-	case d.kind == boolean:
-		return value.AppendBool(dst, d.num == 1), true
-	case d.kind == text && strings.EqualFold(d.text, "true"):
-		return value.AppendBool(dst, true), true
-	case d.kind == text && strings.EqualFold(d.text, "false"):
-		return value.AppendBool(dst, false), true
-	}
-	return dst, false
-}
-
-func (d datum) encodeGUID(dst []byte) ([]byte, bool) {
-	switch d.kind {
-	case guid:
-		return d.encode(dst), true
-	case text:
-		u, err := value.ParseUUID(strings.Trim(d.text, "{}"))
-		if err == nil {
-			return value.AppendUUID(dst, u), true
-		}
-		if b, err := hex.DecodeString(d.text); err == nil && len(b) == len(u) {
-			return value.AppendUUID(dst, value.UUID(b)), true
-		}
-	}
-	return dst, false
-}
-
-func (d datum) asInstant() (int64, bool) {
-	switch d.kind {
-	case instant:
-		return d.int(), true
-	case text:
-		t, err := time.Parse(time.RFC3339Nano, d.text)
-		if err != nil {
-			return 0, false
-		}
-		return t.Unix()*ticksPerSecond + int64(t.Nanosecond())/int64(tick), true
-	}
-	return 0, false
-}
-
-// encodeDescribed does what encodeAs does, for an old value that is encoded as one of .NET's types.
-func (d datum) encodeDescribed(dst, old []byte) ([]byte, bool) {
-	raw, _, err := value.ReadRaw(old[1:])
-	if err != nil {
-		return dst, false
-	}
-	symbol, _, err := value.ReadSymbol(raw)
-	if err != nil {
-		return dst, false
-	}
-	switch string(symbol) {
-	case descriptorTimeSpan:
-		ticks := d.int()
-		if d.kind == text {
-			ticks, err = parseTimeSpan(d.text)
-		}
-		if err != nil || d.kind != text && d.kind != span {
-			return dst, false
-		}
-		return value.AppendInt64(appendDescriptor(dst, descriptorTimeSpan), ticks), true
-	case descriptorDateTimeOffset:
-		at, ok := d.asInstant()
-		if !ok {
-			return dst, false
-		}
-		return value.AppendInt64(appendDescriptor(dst, descriptorDateTimeOffset), at+unixEpochTicks), true
-	case descriptorURI:
-		if d.kind != text {
-			return dst, false
-		}
-		return value.AppendString(appendDescriptor(dst, descriptorURI), d.text), true
-	}
-	return dst, false
 }

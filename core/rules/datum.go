@@ -193,22 +193,18 @@ func decodeRare(raw []byte) datum {
 // A described value of a .NET type becomes the value inside it; any other becomes opaque.
 func decodeDescribed(raw []byte) datum {
 	unknown := datum{kind: opaque, text: alias(raw)}
-	descriptor, inner, err := value.ReadRaw(raw[1:])
-	if err != nil {
-		return unknown
-	}
-	symbol, _, err := value.ReadSymbol(descriptor)
-	if err != nil {
+	symbol, inner := cutDescriptor(raw)
+	if symbol == "" {
 		return unknown
 	}
 	switch d := decode(inner); {
-	case string(symbol) == descriptorTimeSpan && d.kind == integer:
+	case symbol == descriptorTimeSpan && d.kind == integer:
 		return spanOf(d.int())
-	case string(symbol) == descriptorDateTimeOffset && d.kind == integer:
+	case symbol == descriptorDateTimeOffset && d.kind == integer:
 		return instantOf(d.int() - unixEpochTicks)
-	case string(symbol) == descriptorURI && d.kind == text:
+	case symbol == descriptorURI && d.kind == text:
 		return d
-	case string(symbol) == descriptorDateTime && d.kind == text:
+	case symbol == descriptorDateTime && d.kind == text:
 		if t, _, err := value.ParseDateTime(d.text); err == nil {
 			return setInstantOf(t)
 		}

@@ -133,10 +133,8 @@ func (s *scope) describe(e expression) string {
 }
 
 func (s *scope) describeUser(folded string) string {
-	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
-		if isNamed(key, folded) {
-			return decode(raw).describe(typeOf(raw))
-		}
+	if raw := s.raw(folded); raw != nil {
+		return decode(raw).describe(typeOf(raw))
 	}
 	return "not set"
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -156,55 +157,27 @@ func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, err
 	return t, nil
 }
 
+var numeral = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][+-]?[0-9]+)?`)
+
 // A number is a double if it has a fraction or an exponent, or does not fit into 64 bits.
 func (l *lexer) numeral() (token, error) {
 	rest := l.sql[l.at:]
-	n, kind := digits(rest), tokenInteger
-	if n+1 < len(rest) && rest[n] == '.' && isDigit(rune(rest[n+1])) {
-		n, kind = n+1+digits(rest[n+1:]), tokenReal
-	}
-	if e := exponentLength(rest[n:]); e > 0 {
-		n, kind = n+e, tokenReal
-	}
+	n := len(numeral.FindString(rest))
 	if n < len(rest) {
 		if c, _ := utf8.DecodeRuneInString(rest[n:]); c == '.' || c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
 			return token{}, faultAt(l.at+n, "%q is not allowed in a number", c)
 		}
 	}
-	t := l.cut(kind, n)
+	t := l.cut(tokenInteger, n)
 	var err error
-	if kind == tokenInteger {
-		if t.number, err = strconv.ParseUint(t.text, 10, 64); err == nil {
-			return t, nil
-		}
-		t.kind = tokenReal
+	if t.number, err = strconv.ParseUint(t.text, 10, 64); err == nil {
+		return t, nil
 	}
+	t.kind = tokenReal
 	if t.float, err = strconv.ParseFloat(t.text, 64); err != nil {
 		return token{}, faultAt(t.at, "the number %.40s is outside the range of a double", t.text)
 	}
 	return t, nil
-}
-
-func digits(s string) int {
-	n := 0
-	for n < len(s) && isDigit(rune(s[n])) {
-		n++
-	}
-	return n
-}
-
-func exponentLength(s string) int {
-	if s == "" || s[0] != 'e' && s[0] != 'E' {
-		return 0
-	}
-	n := 1
-	if n < len(s) && (s[n] == '+' || s[n] == '-') {
-		n++
-	}
-	if d := digits(s[n:]); d > 0 {
-		return n + d
-	}
-	return 0
 }
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }

@@ -62,13 +62,9 @@ func (r *Rule) compileFilter(f core.Filter) (predicate, error) {
 		}
 		return nil, core.Refuse(core.InvalidArgument, "Rule '%s': the correlation filter has no condition: set at least one property.", r.name)
 	case core.SQLFilter:
-		return r.compileSQL(f)
 	default:
 		return nil, core.Refuse(core.InvalidArgument, "Rule '%s': the filter's kind '%s' is unknown.", r.name, f.Kind)
 	}
-}
-
-func (r *Rule) compileSQL(f core.Filter) (predicate, error) {
 	if err := r.checkText(filterText, f.SQL); err != nil {
 		return nil, err
 	}

@@ -166,12 +166,20 @@ func (s *scope) user(folded string) datum {
 	if !s.spend(0, lookupCost*len(s.message.Properties.Encoded())) {
 		return datum{}
 	}
-	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
-		if isNamed(key, folded) {
-			return decode(raw)
-		}
+	if raw := s.raw(folded); raw != nil {
+		return decode(raw)
 	}
 	return datum{}
+}
+
+// raw returns the encoded value of a property of the message, or nil.
+func (s *scope) raw(folded string) []byte {
+	for key, raw := range value.MapEntries(s.message.Properties.Encoded()) {
+		if isNamed(key, folded) {
+			return raw
+		}
+	}
+	return nil
 }
 
 func (s *scope) drafted(folded string) datum {

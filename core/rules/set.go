@@ -61,8 +61,10 @@ func NewSet(subs [][]*Rule) *Set {
 // enter adds a rule, unless the Set need not evaluate it (see counts).
 func (s *Set) enter(r *Rule, sub int, covered bool) {
 	if s.counts(r, covered) {
-		if len(r.calls) > 0 {
-			s.note(r.calls)
+		for _, c := range r.calls {
+			if !slices.Contains(s.calls, c) {
+				s.calls = append(s.calls, c)
+			}
 		}
 		if r.names.bodies && !s.names.bodies { // before the rule is added, because ReadsBodies takes no lock
 			s.names.bodies = true
@@ -123,14 +125,6 @@ func (s *Set) counts(r *Rule, covered bool) bool {
 	return r.HasAction() || !covered || r.fallible
 }
 
-func (s *Set) note(calls []Call) {
-	for _, c := range calls {
-		if !slices.Contains(s.calls, c) {
-			s.calls = append(s.calls, c)
-		}
-	}
-}
-
 func (s *Set) places(r *Rule) []int {
 	places := make([]int, len(r.names.slots))
 	for name, slot := range r.names.slots {
@@ -151,22 +145,16 @@ func (s *Set) add(c candidate) {
 		sh = known
 	} else {
 		s.shapes[name] = sh
-		s.file(sh)
+		if len(sh.slots) == 0 {
+			s.shapeless = append(s.shapeless, sh)
+		} else {
+			anchor := sh.slots[0]
+			s.anchored = append(s.anchored, make([][]*shape, max(anchor+1-len(s.anchored), 0))...)
+			s.anchored[anchor] = append(s.anchored[anchor], sh)
+		}
 	}
 	h := e.hash(s.seed)
 	sh.buckets[h] = append(sh.buckets[h], c)
-}
-
-func (s *Set) file(sh *shape) {
-	if len(sh.slots) == 0 {
-		s.shapeless = append(s.shapeless, sh)
-		return
-	}
-	anchor := sh.slots[0]
-	for len(s.anchored) <= anchor {
-		s.anchored = append(s.anchored, nil)
-	}
-	s.anchored[anchor] = append(s.anchored[anchor], sh)
 }
 
 // Match appends the copies of a message for all subscriptions to dst: for each at most one plain
