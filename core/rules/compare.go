@@ -8,33 +8,20 @@ import (
 	"strings"
 )
 
+// relation is a set of the orders of two values for which a comparison is true.
 type relation uint8
 
 const (
-	equal relation = iota
-	unequal
-	less
-	lessOrEqual
+	less relation = 1 << iota
+	equal
 	greater
-	greaterOrEqual
+	lessOrEqual    = less | equal
+	greaterOrEqual = greater | equal
+	unequal        = less | greater
 )
 
-func (r relation) holds(c int) bool {
-	switch r {
-	case equal:
-		return c == 0
-	case unequal:
-		return c != 0
-	case less:
-		return c < 0
-	case lessOrEqual:
-		return c <= 0
-	case greater:
-		return c > 0
-	default:
-		return c >= 0
-	}
-}
+// c is a result of cmp.Compare.
+func (r relation) holds(c int) bool { return r&(1<<(c+1)) != 0 }
 
 // The truth is Unknown if a or b is, or if they cannot be compared.
 func compare(r relation, a, b datum) Truth {
@@ -55,12 +42,10 @@ func compare(r relation, a, b datum) Truth {
 		return truthOf(r.holds(strings.Compare(a.text, b.text)))
 	case integer, instant, span:
 		return truthOf(r.holds(cmp.Compare(a.int(), b.int())))
-	case huge:
-		return truthOf(r.holds(cmp.Compare(a.num, b.num)))
-	case real:
+	case huge, real:
 		return compareNumbers(r, a, b)
 	case boolean, guid, binary:
-		if r > unequal {
+		if r != equal && r != unequal {
 			return Unknown
 		}
 		same := a.num == b.num && a.text == b.text
@@ -72,27 +57,19 @@ func compare(r relation, a, b datum) Truth {
 
 // compareNumbers compares numbers by their exact values. A NaN is unequal to everything.
 func compareNumbers(r relation, a, b datum) Truth {
-	switch {
+	switch x, y := a.real(), b.real(); {
+	case math.IsNaN(x) || math.IsNaN(y):
+		return truthOf(r == unequal)
 	case a.kind == real && b.kind == real:
-		x, y := a.real(), b.real()
-		if x != x || y != y {
-			return truthOf(r == unequal)
-		}
 		return truthOf(r.holds(cmp.Compare(x, y)))
 	case a.kind == real:
-		if math.IsNaN(a.real()) {
-			return truthOf(r == unequal)
-		}
-		return truthOf(r.holds(-compareWithReal(b, a.real())))
+		return truthOf(r.holds(-compareWithReal(b, x)))
 	case b.kind == real:
-		if math.IsNaN(b.real()) {
-			return truthOf(r == unequal)
-		}
-		return truthOf(r.holds(compareWithReal(a, b.real())))
+		return truthOf(r.holds(compareWithReal(a, y)))
 	case a.kind == b.kind: // both are huge
 		return truthOf(r.holds(cmp.Compare(a.num, b.num)))
 	default: // one is an integer, one is huge
-		return truthOf(r.holds(cmp.Compare(uint64(a.kind), uint64(b.kind))))
+		return truthOf(r.holds(cmp.Compare(a.kind, b.kind)))
 	}
 }
 

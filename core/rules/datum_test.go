@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"hash/maphash"
 	"math"
 	"math/big"
@@ -110,8 +111,8 @@ func TestNumbersCompareExactly(t *testing.T) {
 		for j, bs := range orderedNumbers {
 			for _, a := range as {
 				for _, b := range bs {
-					for r := equal; r <= greaterOrEqual; r++ {
-						if got, want := compare(r, a, b), truthOf(r.holds(i-j)); got != want {
+					for r := less; r <= greaterOrEqual; r++ {
+						if got, want := compare(r, a, b), truthOf(r.holds(cmp.Compare(i, j))); got != want {
 							t.Errorf("%v, %v, relation %d: got %v, want %v", a, b, r, got, want)
 						}
 					}
@@ -124,7 +125,7 @@ func TestNumbersCompareExactly(t *testing.T) {
 	}
 	nan := realOf(math.NaN())
 	for _, other := range []datum{nan, integerOf(1), realOf(1), unsignedOf(1 << 63)} {
-		for r := equal; r <= greaterOrEqual; r++ {
+		for r := less; r <= greaterOrEqual; r++ {
 			if a, b, want := compare(r, nan, other), compare(r, other, nan), truthOf(r == unequal); a != want || b != want {
 				t.Errorf("NaN and %v, relation %d: got %v and %v, want %v", other, r, a, b, want)
 			}
