@@ -84,22 +84,15 @@ func (s *Setting) Of(q *Settings) any {
 }
 
 func (s *Setting) check(q *Settings) error {
-	var n int64
-	switch v := s.Of(q).(type) {
-	case *time.Duration:
-		switch {
-		case *v < time.Duration(s.Min):
-			return Refuse(OutOfRange, "%s is %v: it must be at least %v.", s.Name, *v, time.Duration(s.Min))
-		case *v > time.Duration(s.Max):
-			return Refuse(OutOfRange, "%s is %v: the supplied time exceeds the allowed maximum of %v.", s.Name, *v, time.Duration(s.Max))
-		}
-		return nil
-	case *int64:
-		n = *v
-	case *int:
-		n = int64(*v)
-	}
-	if n < s.Min || n > s.Max {
+	v := reflect.ValueOf(q).Elem().Field(s.field)
+	n := v.Int()
+	d, isDuration := v.Interface().(time.Duration)
+	switch {
+	case isDuration && n < s.Min:
+		return Refuse(OutOfRange, "%s is %v: it must be at least %v.", s.Name, d, time.Duration(s.Min))
+	case isDuration && n > s.Max:
+		return Refuse(OutOfRange, "%s is %v: the supplied time exceeds the allowed maximum of %v.", s.Name, d, time.Duration(s.Max))
+	case n < s.Min || n > s.Max:
 		return Refuse(OutOfRange, "%s is %d: it must be between %d and %d.", s.Name, n, s.Min, s.Max)
 	}
 	return nil

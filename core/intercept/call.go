@@ -2,6 +2,7 @@ package intercept
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -114,20 +115,11 @@ func (c *Call) Fail(err error) {
 	case c.InTransaction():
 		c.Err = err
 	case c.Op == Send:
-		c.Appended = make([]core.Appended, len(c.Groups))
-		for i := range c.Appended {
-			c.Appended[i].Err = err
-		}
+		c.Appended = slices.Repeat([]core.Appended{{Err: err}}, len(c.Groups))
 	case c.Op == Settle:
-		c.Errs = make([]error, len(c.Settlements))
-		for i := range c.Errs {
-			c.Errs[i] = err
-		}
+		c.Errs = slices.Repeat([]error{err}, len(c.Settlements))
 	case c.Op == Renew:
-		c.Renewals = make([]core.Renewal, len(c.Tokens))
-		for i := range c.Renewals {
-			c.Renewals[i].Err = err
-		}
+		c.Renewals = slices.Repeat([]core.Renewal{{Err: err}}, len(c.Tokens))
 	default:
 		c.Err = err
 	}

@@ -147,13 +147,9 @@ func isPassing(err error) bool {
 }
 
 // Transcode returns the message in the most preferred content type. It returns m if it has that
-// type already, if no serializer writes an accepted type, or with an error (see Decode).
-func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core.Message, error) {
-	return c.convert(ctx, m, a, false)
-}
-
-// If checked is true, convert also decodes messages that need no transcoding.
-func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
+// type already, if no serializer writes an accepted type, or with an error (see Decode). If checked
+// is true, Transcode also decodes messages that need no transcoding.
+func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
 	if m.Body.Kind == core.BodyNone {
 		return m, nil
 	}

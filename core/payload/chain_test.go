@@ -124,7 +124,7 @@ func TestTranscodeChoosesThePreferredType(t *testing.T) {
 		if c.body == "gzip" {
 			m.ContentEncoding = c.body
 		}
-		got, _ := chainOf(formats()).Transcode(t.Context(), m, ParseAccept(c.accept))
+		got, _ := chainOf(formats()).Transcode(t.Context(), m, ParseAccept(c.accept), false)
 		if got.ContentType != c.wantType || string(got.Body.Bytes) != c.want {
 			t.Errorf("%s: got %s %q, want %s %q", name, got.ContentType, got.Body.Bytes, c.wantType, c.want)
 		}
@@ -148,7 +148,7 @@ func TestTranscodeOfAMQPValues(t *testing.T) {
 		"of an accepted type":    {amqpValue(t, "app/x", "x:1"), "app/x", ""},
 		"nobody writes a number": {amqpValue(t, "", int64(1)), "app/x", ""},
 	} {
-		got, err := c.Transcode(t.Context(), tc.m, ParseAccept(tc.accept))
+		got, err := c.Transcode(t.Context(), tc.m, ParseAccept(tc.accept), false)
 		if err != nil || tc.want == "" && got != tc.m || tc.want != "" && (got.Body.Kind != core.BodyData || string(got.Body.Bytes) != tc.want) {
 			t.Errorf("%s: got %+v, %v, want %q", name, got.Body, err, tc.want)
 		}
@@ -163,10 +163,10 @@ func TestAMessageWithoutABodyIsLeftAsItIs(t *testing.T) {
 	if v, err := c.Decode(t.Context(), m); v != nil || err != nil {
 		t.Errorf("decoded: got %v, %v, want null", v, err)
 	}
-	if got, err := c.Transcode(t.Context(), m, ParseAccept("app/y")); got != m || err != nil {
+	if got, err := c.Transcode(t.Context(), m, ParseAccept("app/y"), false); got != m || err != nil {
 		t.Errorf("transcoded: got %+v, %v", got, err)
 	}
-	if got, err := c.convert(t.Context(), m, ParseAccept(""), true); got != m || err != nil {
+	if got, err := c.Transcode(t.Context(), m, ParseAccept(""), true); got != m || err != nil {
 		t.Errorf("checked: got %+v, %v", got, err)
 	}
 }

@@ -99,7 +99,7 @@ func (r *receiver) do(jobs []job) {
 			ready = append(ready, j.Delivery)
 			continue
 		}
-		m, err := r.plan.chain.convert(r.ctx, j.Message, r.plan.accept, r.plan.checked)
+		m, err := r.plan.chain.Transcode(r.ctx, j.Message, r.plan.accept, r.plan.checked)
 		if isPassing(err) && r.plan.checked {
 			r.handOver(ready)
 			ready = nil
@@ -125,7 +125,7 @@ func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()
 	for pause := firstPause; wake.After(ctx, pause); pause = min(2*pause, lastPause) {
-		if m, err := r.plan.chain.convert(ctx, d.Message, r.plan.accept, true); !isPassing(err) {
+		if m, err := r.plan.chain.Transcode(ctx, d.Message, r.plan.accept, true); !isPassing(err) {
 			return m, err
 		}
 	}

@@ -43,7 +43,7 @@ func TestLargeBodiesWaitForRoom(t *testing.T) {
 					if i%2 == 0 {
 						_, err = chain.Body(m)
 					} else {
-						_, err = chain.Transcode(t.Context(), m, ParseAccept("app/y"))
+						_, err = chain.Transcode(t.Context(), m, ParseAccept("app/y"), false)
 					}
 					if err != nil {
 						t.Errorf("%s: %v", name, err)

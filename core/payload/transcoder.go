@@ -108,6 +108,6 @@ func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
 		return
 	}
 	for i := range ds {
-		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // after an error, the message is as it was
+		ds[i].Message, _ = p.chain.Transcode(ctx, ds[i].Message, p.accept, false) // after an error, the message is as it was
 	}
 }

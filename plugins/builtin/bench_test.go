@@ -66,7 +66,7 @@ func BenchmarkTranscode(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := chain.Transcode(b.Context(), m, accept); err != nil {
+					if _, err := chain.Transcode(b.Context(), m, accept, false); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -64,7 +64,7 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 			}
 			last = i
 			returns := delayed && e.Kind == core.EventReleased // EventPostponed has ended the lock, not this EventReleased
-			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
+			if delayed = e.Kind == core.EventPostponed; returns || !endsLock[e.Kind] || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}
 			if end = i; !e.Time.Before(d.Time) {
@@ -88,14 +88,9 @@ func placeDeliveries(events, deliveries []core.Event) []core.Event {
 	return append(all, before[-1]...)
 }
 
-func endsLock(k core.EventKind) bool {
-	switch k {
-	case core.EventCompleted, core.EventAbandoned, core.EventPostponed, core.EventReleased, core.EventDeferred,
-		core.EventLockExpired, core.EventDeadLettered, core.EventForwarded:
-		return true
-	default:
-		return false
-	}
+var endsLock = map[core.EventKind]bool{
+	core.EventCompleted: true, core.EventAbandoned: true, core.EventPostponed: true, core.EventReleased: true,
+	core.EventDeferred: true, core.EventLockExpired: true, core.EventDeadLettered: true, core.EventForwarded: true,
 }
 
 // skew is how much later than the broker's note an event of the store may be.
@@ -129,18 +124,11 @@ func describes(note, event core.EventKind) bool {
 
 // byTime orders events of one instant so that a cause comes before its effect.
 func byTime(a, b core.Event) int {
-	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(ranks[a.Kind], ranks[b.Kind]))
 }
 
-func rank(e *core.Event) int {
-	switch e.Kind {
-	case core.EventRouted, core.EventDropped, core.EventDiverted, core.EventParked:
-		return 0
-	case core.EventAccepted, core.EventScheduled, core.EventActivated:
-		return 1
-	case core.EventMatched, core.EventUnmatched:
-		return 2
-	default:
-		return 3
-	}
+var ranks = map[core.EventKind]int{
+	core.EventRouted: -3, core.EventDropped: -3, core.EventDiverted: -3, core.EventParked: -3,
+	core.EventAccepted: -2, core.EventScheduled: -2, core.EventActivated: -2,
+	core.EventMatched: -1, core.EventUnmatched: -1,
 }

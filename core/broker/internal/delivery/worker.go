@@ -110,26 +110,20 @@ func (w *worker) lock() {
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.e.Base) // if the entity was deleted, this has closed the receivers, and the call finds nothing
-	if again, err := w.pass(); !again.IsZero() || err != nil {
-		w.locked(nil, again, false, err)
-		return
+	if d.sub == core.Main {
+		n, again, err := d.e.admission.take(d.e.Base, w.asked.Messages)
+		d.mu.Lock()
+		d.reserved.Messages -= w.asked.Messages - n
+		w.asked.Messages = n
+		d.mu.Unlock()
+		if !again.IsZero() || err != nil {
+			w.locked(nil, again, false, err)
+			return
+		}
 	}
 	p := d.e.View().Queues[d.sub][w.index]
 	ds, next, err := p.Lock(d.e.Base, core.LockRequest{Most: w.asked})
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
-}
-
-// pass reduces the credit to what the admission allows. If that is 0, again is when to ask again.
-func (w *worker) pass() (again time.Time, err error) {
-	if w.d.sub != core.Main {
-		return time.Time{}, nil
-	}
-	n, again, err := w.d.e.admission.take(w.d.e.Base, w.asked.Messages)
-	w.d.mu.Lock()
-	defer w.d.mu.Unlock()
-	w.d.reserved.Messages -= w.asked.Messages - n
-	w.asked.Messages = n
-	return again, err
 }
 
 func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error) {

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -50,6 +51,10 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 }
 
+var reasons = map[core.Code]string{
+	core.NotFound: ReasonNoDestination, core.TooLarge: ReasonTooLarge, core.EntityDisabled: ReasonDisabled, core.QuotaExceeded: ReasonFull,
+}
+
 // If the message had already been a dead letter, the properties also have its former reason.
 func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	reason, text := reasonUnsuitable, core.TextOf(err)
@@ -58,14 +63,8 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 		reason = core.ReasonMaxHops
 	case errors.Is(err, entity.ErrNoSessionID):
 		reason, text = core.ReasonNoSession, core.DescriptionNoSession
-	case core.CodeOf(err) == core.NotFound:
-		reason = ReasonNoDestination
-	case core.CodeOf(err) == core.TooLarge:
-		reason = ReasonTooLarge
-	case core.CodeOf(err) == core.EntityDisabled:
-		reason = ReasonDisabled
-	case core.CodeOf(err) == core.QuotaExceeded:
-		reason = ReasonFull
+	default:
+		reason = cmp.Or(reasons[core.CodeOf(err)], reason)
 	}
 	if before, ok := d.Properties.Get(core.PropertyDeadLetterReason); ok {
 		if s, ok := before.(string); ok {

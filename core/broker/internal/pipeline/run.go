@@ -126,20 +126,15 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 		return
 	}
 	r.p.log.Debug("a stage of the pipeline did not answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
-	count := &st.counts.refused
-	switch st.Unavailable {
-	case Pass:
-		count = &st.counts.passed
-	case Park:
-		count = &st.counts.parked
-	}
-	count.Add(int64(len(ms)))
 	for _, x := range way {
 		switch st.Unavailable {
 		case Pass:
+			st.counts.passed.Add(1)
 		case Park:
+			st.counts.parked.Add(1)
 			x.park()
 		default:
+			st.counts.refused.Add(1)
 			*x = Item{Message: x.Message, original: x.original, State: Refused, err: st.unavailable(ctx)}
 		}
 	}
