@@ -93,21 +93,17 @@ func EntityOf(path string) string {
 // Identity is what a client has proven: grants for one namespace. nil has no rights.
 type Identity []Grant
 
-// Namespace returns "" for the nil Identity.
-func (id Identity) Namespace() string {
+// First returns the zero Grant for the nil Identity.
+func (id Identity) First() Grant {
 	if len(id) == 0 {
-		return ""
+		return Grant{}
 	}
-	return id[0].Namespace
+	return id[0]
 }
 
-// NamespaceID returns "" for the nil Identity.
-func (id Identity) NamespaceID() string {
-	if len(id) == 0 {
-		return ""
-	}
-	return id[0].NamespaceID
-}
+func (id Identity) Namespace() string { return id.First().Namespace }
+
+func (id Identity) NamespaceID() string { return id.First().NamespaceID }
 
 // Policies returns the policies of the grants, each once.
 func (id Identity) Policies() (all []string) {

@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/wake"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -157,11 +158,7 @@ type Broker struct {
 	delivery   *delivery.Shared
 	scheduler  *scheduler
 	oldDead    oldDeadLetters
-
-	probe struct {
-		mu  sync.Mutex
-		now *probeRun
-	}
+	probe      singleflight.Group
 }
 
 var (

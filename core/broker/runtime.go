@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"golang.org/x/sync/singleflight"
 )
 
 func counted(k core.Kind) []core.SubQueue {
@@ -123,41 +124,28 @@ func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 	return core.Refuse(core.Busy, "A partition of '%s' does not answer. Please wait and try again.", e.Name)
 }
 
-// probeRun is a running probe of the store. Calls that come meanwhile wait for its result.
-type probeRun struct {
-	done  chan struct{}
-	about core.About // about and err are set before done closes
-	err   error
-}
-
+// Health probes the store. Calls that come during a probe get its result.
 func (b *Broker) Health(ctx context.Context) (core.About, error) {
-	b.probe.mu.Lock()
-	run := b.probe.now
-	if run == nil {
-		run = &probeRun{done: make(chan struct{})}
-		if !b.goOpen(func() { b.runProbe(run) }) {
-			b.probe.mu.Unlock()
-			return core.About{}, entity.ErrStopping
-		}
-		b.probe.now = run
+	answer := make(chan singleflight.Result, 1)
+	if !b.goOpen(func() {
+		about, err, _ := b.probe.Do("", b.runProbe)
+		answer <- singleflight.Result{Val: about, Err: err}
+	}) {
+		return core.About{}, entity.ErrStopping
 	}
-	b.probe.mu.Unlock()
 	select {
-	case <-run.done:
-		return run.about, run.err
+	case r := <-answer:
+		return r.Val.(core.About), r.Err
 	case <-ctx.Done():
 		return core.About{}, context.Cause(ctx)
 	}
 }
 
-func (b *Broker) runProbe(run *probeRun) {
+func (b *Broker) runProbe() (any, error) {
 	ctx, cancel := context.WithTimeout(b.base, probeTimeout)
 	defer cancel()
-	if run.err = b.store.Probe(ctx); run.err == nil {
-		run.about = b.store.About(ctx)
+	if err := b.store.Probe(ctx); err != nil {
+		return core.About{}, err
 	}
-	b.probe.mu.Lock()
-	b.probe.now = nil
-	b.probe.mu.Unlock()
-	close(run.done)
+	return b.store.About(ctx), nil
 }

@@ -55,13 +55,6 @@ func once(f func(error)) func(error) {
 	return func(err error) { o.Do(func() { f(err) }) }
 }
 
-func policyOf(id core.Identity) string {
-	if len(id) == 0 {
-		return ""
-	}
-	return id[0].Policy
-}
-
 // about returns the operation of a call, and its message if any. Cancellations and session states
 // in a transaction have the operation "". Rules select only operations in allowed.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
@@ -78,7 +71,7 @@ func about(c *intercept.Call) (op Operation, m *core.Message) {
 
 func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	op, m := about(c)
-	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)
+	f := r.meet(ctx, c.ID.First().Policy, op, c.Address, m)
 	switch {
 	case f == nil || f.Effect == Delay:
 		c.Next(ctx)

@@ -30,7 +30,7 @@ type deliveries struct {
 
 func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	d := &deliveries{
-		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,
+		rules: r, ctx: context.WithoutCancel(ctx), policy: c.ID.First().Policy, address: c.Address, link: c.Link,
 		inSession: c.Op == intercept.AcceptSession, forward: c.Options.Deliver, detach: c.Options.Closed,
 	}
 	c.Options.Deliver = d.deliver

@@ -203,19 +203,13 @@ func (a *active) count() (counted, met bool) {
 		return false, false
 	}
 	a.matched++
-	if a.matched > a.Skip && a.happens(a.matched) {
+	met = a.matched > a.Skip &&
+		(a.Probability == 0 || rand.New(rand.NewPCG(a.Seed, uint64(a.matched))).Float64() < a.Probability) &&
+		(a.Effect != Throttle || !a.passes())
+	if met {
 		a.met++
-		return true, true
 	}
-	return true, false
-}
-
-// happens reports whether the rule affects the n-th operation that it selects. a.mu is held.
-func (a *active) happens(n int) bool {
-	if a.Probability > 0 && rand.New(rand.NewPCG(a.Seed, uint64(n))).Float64() >= a.Probability {
-		return false
-	}
-	return a.Effect != Throttle || !a.passes()
+	return true, met
 }
 
 // passes reports whether a Throttle allows another operation: Rate per second, in bursts of up to

@@ -128,10 +128,7 @@ func (f *Front) open(ctx context.Context, op Op, id core.Identity, address core.
 func (f *Front) OpenSender(ctx context.Context, id core.Identity, address core.Address, closed func(error)) (core.Sender, error) {
 	o := core.SessionOptions{ReceiverOptions: core.ReceiverOptions{Closed: closed}}
 	l, err := f.open(ctx, OpenSender, id, address, &o, func(ctx context.Context, c *Call) {
-		s, err := c.space.Broker.OpenSender(ctx, c.ID, c.Address, c.Options.Closed)
-		if c.Err = err; err == nil {
-			c.Link.sender = s
-		}
+		c.Link.sender, c.Err = c.space.Broker.OpenSender(ctx, c.ID, c.Address, c.Options.Closed)
 	})
 	if err != nil {
 		return nil, err
@@ -157,10 +154,7 @@ func send(ctx context.Context, c *Call) { c.Appended = c.Link.sender.Send(ctx, c
 
 func (f *Front) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	l, err := f.open(ctx, OpenReceiver, id, address, &core.SessionOptions{ReceiverOptions: o}, func(ctx context.Context, c *Call) {
-		r, err := c.space.Broker.OpenReceiver(ctx, c.ID, c.Address, c.Options.ReceiverOptions)
-		if c.Err = err; err == nil {
-			c.Link.receiver = r
-		}
+		c.Link.receiver, c.Err = c.space.Broker.OpenReceiver(ctx, c.ID, c.Address, c.Options.ReceiverOptions)
 	})
 	if err != nil {
 		return nil, err

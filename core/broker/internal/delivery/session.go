@@ -42,25 +42,12 @@ type Session struct {
 	lookAt      time.Time // when to look for messages even without a notification; zero: unknown
 	drained     []func(int)
 	targetCalls uint64
-	sessionEnd
+	ended       error
+	closed      bool
+	settled     <-chan struct{} // the release waits until this is closed; nil: it does not wait
 
 	delivering   bool
 	deliverEnded sync.Cond
-}
-
-type sessionEnd struct {
-	ended   error
-	closed  bool
-	settled <-chan struct{} // the release waits until this is closed; nil: it does not wait
-}
-
-func newSession(h *sessionHub, l core.SessionLock, o core.SessionOptions, by core.Party) *Session {
-	s := &Session{
-		hub: h, o: o, by: by, lock: l, until: l.Until, poller: poller{ready: true},
-		woken: wake.New(), done: make(chan struct{}),
-	}
-	s.deliverEnded.L = &s.mu
-	return s
 }
 
 func (s *Session) ID() string { return s.lock.ID }

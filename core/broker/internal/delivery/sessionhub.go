@@ -9,6 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // sessionHub has the open sessions of one entity at this gateway. It gives sessions to the calls
@@ -157,8 +158,11 @@ func (s *Session) closing() bool {
 }
 
 func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party, peer string) (*Session, error) {
-	s := newSession(h, l, o, by)
-	s.link.peer = peer
+	s := &Session{
+		hub: h, o: o, by: by, lock: l, until: l.Until, poller: poller{ready: true},
+		woken: wake.New(), done: make(chan struct{}), link: link{peer: peer},
+	}
+	s.deliverEnded.L = &s.mu
 	h.mu.Lock()
 	err := h.refusal()
 	if err == nil {
