@@ -184,35 +184,34 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 
 const listPage = 100
 
-// walk visits all queues, topics and subscriptions of the namespace. gone means that visit has
-// deleted the entity: the subscriptions of such a topic are skipped.
-func (b *Broker) walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
-	if err := b.walkListing(ctx, core.Listing{Kind: core.Queue}, visit); err != nil {
-		return err
-	}
+// walk visits all queues, topics and subscriptions of the namespace.
+func (b *Broker) walk(ctx context.Context, visit func(*core.Entity)) error {
 	var inner error
-	err := b.walkListing(ctx, core.Listing{Kind: core.Topic}, func(topic *core.Entity) bool {
-		if visit(topic) {
-			return true
+	err := b.eachQueueAndTopic(ctx, func(ent *core.Entity) {
+		visit(ent)
+		if ent.Kind == core.Topic && inner == nil {
+			inner = b.walkListing(ctx, core.Listing{Kind: core.Subscription, Topic: ent.Name}, visit)
 		}
-		if inner == nil {
-			inner = b.walkListing(ctx, core.Listing{Kind: core.Subscription, Topic: topic.Name}, visit)
-		}
-		return false
 	})
 	return cmp.Or(err, inner)
 }
 
-func (b *Broker) walkListing(ctx context.Context, l core.Listing, visit func(*core.Entity) (gone bool)) error {
-	for skip := 0; ; {
+func (b *Broker) eachQueueAndTopic(ctx context.Context, visit func(*core.Entity)) error {
+	err := b.walkListing(ctx, core.Listing{Kind: core.Queue}, visit)
+	if err != nil {
+		return err
+	}
+	return b.walkListing(ctx, core.Listing{Kind: core.Topic}, visit)
+}
+
+func (b *Broker) walkListing(ctx context.Context, l core.Listing, visit func(*core.Entity)) error {
+	for skip := 0; ; skip += listPage {
 		page, err := b.store.Entities(ctx, b.namespace, l, skip, listPage)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if !visit(&page[i]) {
-				skip++
-			}
+			visit(&page[i])
 		}
 		if len(page) < listPage {
 			return nil

@@ -50,9 +50,8 @@ func (b *Broker) RunDue(ctx context.Context) error {
 
 func (b *Broker) onTheMove(ctx context.Context) (n int64, err error) {
 	var all []core.Entity
-	if err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
+	if err := b.walk(ctx, func(ent *core.Entity) {
 		all = append(all, *ent)
-		return false
 	}); err != nil {
 		return 0, err
 	}

@@ -268,7 +268,7 @@ func arrivedOnce(t *testing.T, store core.Store, n int, names ...string) {
 			}
 		}
 	}
-	err := b.walk(t.Context(), func(ent *core.Entity) bool {
+	err := b.walk(t.Context(), func(ent *core.Entity) {
 		_, rt, err := b.Entity(t.Context(), root, ent.Name)
 		if err != nil {
 			t.Error(err)
@@ -281,7 +281,6 @@ func arrivedOnce(t *testing.T, store core.Store, n int, names ...string) {
 		if left := rt.Active + rt.Scheduled + rt.DeadLetter + rt.Transfer + rt.TransferDeadLetter; left > 0 {
 			t.Errorf("%s still holds %+v", ent.Name, rt)
 		}
-		return false
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error
 		}
 	})
 	if err != nil {
-		return err
+		return b.refusals.Of(err, ent)
 	}
 	if n >= most {
 		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d partitioned queues and topics, which is the limit of the %s tier: delete one first.",

@@ -36,17 +36,16 @@ func (b *Broker) removeDeadLetters(ctx context.Context) {
 		return
 	}
 	due := map[string]time.Time{}
-	err := b.walk(ctx, func(ent *core.Entity) (gone bool) {
+	err := b.walk(ctx, func(ent *core.Entity) {
 		keep := entity.First(set.DeadLetters, ent.Name)
 		if keep == nil {
-			return false
+			return
 		}
 		at := o.due[ent.ID]
 		if !at.After(now) || at.After(now.Add(*keep)) { // the second condition: the clock was set back
 			at = b.removeDeadLettersOf(ctx, ent.Name, now, *keep)
 		}
 		due[ent.ID] = at
-		return false
 	})
 	if err != nil && ctx.Err() == nil {
 		b.log.Warn("cannot list entities to remove their old dead letters; trying again later", "err", err)

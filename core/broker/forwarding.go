@@ -38,7 +38,7 @@ func (f forwardedBroker) Cached(name string) forward.Entity {
 	return nil
 }
 
-func (f forwardedBroker) Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error {
+func (f forwardedBroker) Walk(ctx context.Context, visit func(*core.Entity)) error {
 	return f.b.walk(ctx, visit)
 }
 
@@ -173,14 +173,13 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 
 // exports does not count the messages.
 func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity, err error) {
-	err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
+	err = b.walk(ctx, func(ent *core.Entity) {
 		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {
 			if remote, to, ok := core.SplitRemote(entity.ForwardPath(&ent.Settings, sub)); ok {
 				all = append(all, Export{Entity: ent.Name, DeadLetters: sub == core.DeadLetter, Remote: remote, To: to})
 				ents = append(ents, *ent)
 			}
 		}
-		return false
 	})
 	return all, ents, err
 }

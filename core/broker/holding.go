@@ -31,11 +31,10 @@ type Holding struct {
 // deleted meanwhile is empty. If a partition does not answer, the call fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
-	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
+	err := b.walk(ctx, func(e *core.Entity) {
 		if wanted(e.Name, e.Kind) {
 			ents = append(ents, *e)
 		}
-		return false
 	})
 	if err != nil {
 		return nil, err

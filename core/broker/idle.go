@@ -42,32 +42,36 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 }
 
 func (b *Broker) deleteIdle(ctx context.Context) {
-	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
+	var listed []core.Entity
+	err := b.walk(ctx, func(ent *core.Entity) {
+		if idle(ent, b.store.Now()) {
+			listed = append(listed, *ent)
+		}
+	})
 	if err != nil {
 		b.log.Warn("cannot list idle entities; trying again later", "err", err)
 	}
+	for i := range listed {
+		b.deleteIfIdle(ctx, &listed[i])
+	}
 }
 
-func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
-	if !idle(listed, b.store.Now()) {
-		return false
-	}
+func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) {
 	// Another gateway may have recorded a use after the list was read.
 	ent, err := b.store.Entity(ctx, b.namespace, listed.Name)
 	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
-		return false
+		return
 	}
 	t := b.countEntities(ctx, ent)[0]
 	if t.err != nil || t.sums[core.Main].Scheduled > 0 || t.sums[core.Transfer].Ready+t.sums[core.Transfer].Locked > 0 {
-		return false
+		return
 	}
 	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
 		b.log.Warn("cannot delete an idle entity; trying again later", "entity", ent.Name, "err", err)
-		return false
+		return
 	}
 	b.log.Info("deleted an idle entity", "entity", ent.Name, "idle", ent.Settings.AutoDeleteOnIdle)
 	b.forgetDeleted(&ent)
-	return true
 }
 
 func idle(e *core.Entity, now time.Time) bool {

@@ -330,9 +330,8 @@ func subscribers(t *testing.T, b *Broker, n int) error {
 func crowd(t *testing.T, b *Broker, n int) error {
 	there := 0
 	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
-		err := b.walkListing(t.Context(), core.Listing{Kind: k}, func(*core.Entity) (gone bool) {
+		err := b.walkListing(t.Context(), core.Listing{Kind: k}, func(*core.Entity) {
 			there++
-			return false
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -45,20 +45,7 @@ func (b *Broker) population(ctx context.Context, but string) (n int, megabytes i
 			megabytes += ent.Megabytes()
 		}
 	})
-	return n, megabytes, err
-}
-
-func (b *Broker) eachQueueAndTopic(ctx context.Context, f func(*core.Entity)) error {
-	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
-		err := b.walkListing(ctx, core.Listing{Kind: k}, func(ent *core.Entity) (gone bool) {
-			f(ent)
-			return false
-		})
-		if err != nil {
-			return b.refusals.Of(err, &core.Entity{})
-		}
-	}
-	return nil
+	return n, megabytes, b.refusals.Of(err, &core.Entity{})
 }
 
 func (b *Broker) checkSettings(s core.Settings) error {

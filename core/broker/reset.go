@@ -64,13 +64,12 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 	known := map[string]bool{}
 	for more := true; more && err == nil; {
 		more = false
-		err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
-			if ent.Kind != core.Subscription && !known[ent.ID] { // subscriptions are cleared with their topics
+		err = b.eachQueueAndTopic(ctx, func(ent *core.Entity) {
+			if !known[ent.ID] { // subscriptions are cleared with their topics
 				known[ent.ID] = true
 				all = append(all, *ent)
 				more = len(all) >= listPage/2 // a shorter list was read in one page, so nothing was skipped between pages
 			}
-			return false
 		})
 	}
 	return all, err

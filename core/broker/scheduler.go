@@ -201,9 +201,8 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	names := changed
 	if all {
 		names = slices.Collect(maps.Keys(s.known))
-		err = s.b.walkListing(ctx, core.Listing{Kind: core.Schedule}, func(ent *core.Entity) (gone bool) {
+		err = s.b.walkListing(ctx, core.Listing{Kind: core.Schedule}, func(ent *core.Entity) {
 			found = append(found, *ent)
-			return false
 		})
 	} else {
 		found = make([]core.Entity, len(names))

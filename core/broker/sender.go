@@ -147,8 +147,8 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	n := len(v.Queues[core.Main])
 	answers := make([]core.Appended, len(groups))
 	batches := make([]batch, n)
-	keyless := make([]bool, len(groups))
-	// tried has, by group, a bit for each partition that was tried; core.MaxPartitions is 32.
+	// tried has, by group, a bit for each partition that was tried; core.MaxPartitions is 32. A group
+	// with a key has all bits, because it cannot go to another partition.
 	tried := make([]uint32, len(groups))
 	now := time.Now()
 	free := -1 // the partition for groups without a key; -1: not chosen yet
@@ -165,16 +165,15 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 			continue
 		}
 		entity.Identify(g)
-		keyless[i] = key == ""
-		switch {
-		case !keyless[i]:
+		if key != "" {
+			tried[i] = 1<<n - 1
 			batches[core.PartitionOf(key, n)].add(g, i)
-		case free < 0:
-			free = int(e.nextPartition(now, 0))
-			fallthrough
-		default:
-			batches[free].add(g, i)
+			continue
 		}
+		if free < 0 {
+			free = int(e.nextPartition(now, 0))
+		}
+		batches[free].add(g, i)
 	}
 	var results []pipeline.Result
 	if !e.pipeline.IsEmpty() {
@@ -182,7 +181,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 	}
 	for range n {
 		e.appendBatches(ctx, trail, v, batches, answers)
-		if ctx.Err() != nil || !e.reroute(batches, answers, groups, results, keyless, tried) {
+		if ctx.Err() != nil || !e.reroute(batches, answers, groups, results, tried) {
 			break
 		}
 	}
@@ -213,7 +212,7 @@ func (e *entry) appendBatches(ctx context.Context, trail *audit.Trail, v *entity
 // reroute puts groups without a key that a Busy partition has refused into new batches, and reports
 // whether there are any. It leaves out groups that have tried all partitions, and those that a
 // partition may have stored, because they would be stored twice.
-func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []pipeline.Result, keyless []bool, tried []uint32) bool {
+func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*core.Message, results []pipeline.Result, tried []uint32) bool {
 	n := len(batches)
 	now := time.Now()
 	var again []int
@@ -225,7 +224,7 @@ func (e *entry) reroute(batches []batch, answers []core.Appended, groups [][]*co
 			}
 			e.unavailableUntil[b.partition].Store(now.Add(unavailableTime).UnixNano())
 			tried[at] |= 1 << b.partition
-			if keyless[at] && core.IsNotDone(answers[at].Err) && tried[at] != 1<<n-1 {
+			if core.IsNotDone(answers[at].Err) && tried[at] != 1<<n-1 {
 				again = append(again, at)
 			}
 		}

@@ -314,9 +314,8 @@ func TestIdleTopicsAndSubscriptionsAreDeleted(t *testing.T) {
 			b.send(t, "busy", text("m"))
 		}
 		var names []string
-		if err := b.walk(t.Context(), func(ent *core.Entity) bool {
+		if err := b.walk(t.Context(), func(ent *core.Entity) {
 			names = append(names, ent.Name)
-			return false
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ type Host interface {
 	// Read returns an entity as the store has it, not from the cache.
 	Read(ctx context.Context, name string) (Entity, error)
 	Cached(name string) Entity
-	Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error
+	Walk(ctx context.Context, visit func(*core.Entity)) error
 }
 
 type Entity interface {
@@ -204,10 +204,9 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 }
 
 func (s *Forwarders) scan(ctx context.Context) {
-	err := s.Host.Walk(ctx, func(ent *core.Entity) (gone bool) {
+	err := s.Host.Walk(ctx, func(ent *core.Entity) {
 		s.reconcile(ent)
 		s.startForBacklog(ctx, ent)
-		return false
 	})
 	if err != nil && ctx.Err() == nil {
 		s.Log.Warn("cannot check entities for messages to forward; the next scan checks them", "err", err)
