@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -40,6 +41,14 @@ func NewProperties(pairs ...Property) (Properties, error) {
 type Property struct {
 	Key   string
 	Value any
+}
+
+// ReasonProperties returns the user properties that say why a message is a dead letter.
+func ReasonProperties(reason, description string) Properties {
+	p, _ := NewProperties( // never fails: strings of valid UTF-8 can be encoded
+		Property{PropertyDeadLetterReason, strings.ToValidUTF8(reason, "\uFFFD")},
+		Property{PropertyDeadLetterDescription, strings.ToValidUTF8(description, "\uFFFD")})
+	return p
 }
 
 // RawProperties wraps an encoded map with string keys that value.Skip and value.MapEntries accept.

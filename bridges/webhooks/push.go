@@ -297,8 +297,7 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 		return core.Settlement{Outcome: core.Complete}
 	case hopeless:
 		w.Logger.Warn("push: a message cannot be delivered, so the gateway dead-letters it", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
-		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // texts can always be encoded
-		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
+		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: core.ReasonProperties(reason, text), Failed: reason != "HTTP 410"}
 	}
 	w.Logger.Debug("push: a delivery failed; trying again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
 	delay := max(asked, w.backoff(d.DeliveryCount))

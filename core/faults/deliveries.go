@@ -3,14 +3,13 @@ package faults
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
-
-const settleTimeout = 10 * time.Second
 
 type deliveries struct {
 	rules     *Rules
@@ -135,11 +134,6 @@ func (d *deliveries) loseSession(f *Rule) {
 }
 
 func (d *deliveries) abandon(ds []core.Delivery) {
-	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
-	defer cancel()
-	for i := range ds {
-		if token := ds[i].LockToken; !token.IsZero() {
-			d.link.Settle(ctx, []core.Settlement{{Token: token, Outcome: core.Abandon}})
-		}
-	}
+	ds = slices.DeleteFunc(slices.Clone(ds), func(d core.Delivery) bool { return d.LockToken.IsZero() })
+	d.link.Settle(d.ctx, ds, core.Settlement{Outcome: core.Abandon})
 }

@@ -2,6 +2,7 @@ package intercept
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,8 +54,17 @@ func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 
 func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
 
-// Settle settles messages of the receiver without calling interceptors.
-func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []error {
+const settleTimeout = 10 * time.Second
+
+// Settle settles deliveries of the receiver, all like s, without calling interceptors. It gives up
+// after settleTimeout, and not when ctx ends.
+func (l *Link) Settle(ctx context.Context, ds []core.Delivery, s core.Settlement) []error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	settlements := slices.Repeat([]core.Settlement{s}, len(ds))
+	for i := range ds {
+		settlements[i].Token = ds[i].LockToken
+	}
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 

@@ -233,13 +233,3 @@ func withBody(m *core.Message, payload []byte, contentType string) *core.Message
 	changed.Body = core.Body{Kind: core.BodyData, Bytes: payload}
 	return &changed
 }
-
-func describe(u *core.Undecodable) core.Properties {
-	p, err := core.NewProperties(
-		core.Property{Key: core.PropertyDeadLetterReason, Value: core.ReasonDeserializationFailed},
-		core.Property{Key: core.PropertyDeadLetterDescription, Value: strings.ToValidUTF8(u.Error(), "\uFFFD")})
-	if err != nil {
-		return core.Properties{}
-	}
-	return p
-}

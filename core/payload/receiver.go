@@ -140,7 +140,7 @@ func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	case !r.plan.checked:
 		return true
 	case ok:
-		r.settle([]core.Delivery{d}, core.DeadLetterOutcome, describe(undecodable))
+		r.settle([]core.Delivery{d}, core.DeadLetterOutcome, core.ReasonProperties(core.ReasonDeserializationFailed, undecodable.Error()))
 	case isPassing(err):
 		r.settle([]core.Delivery{d}, core.Release, core.Properties{})
 	default: // decoded, or a payload that a Chain does not decode
@@ -150,19 +150,11 @@ func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	return false
 }
 
-const settleTimeout = 10 * time.Second
-
 func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Properties) (settled []core.Delivery) {
 	if len(ds) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), settleTimeout)
-	defer cancel()
-	settlements := make([]core.Settlement, len(ds))
-	for i := range ds {
-		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: outcome, Properties: p}
-	}
-	for i, err := range r.link.Settle(ctx, settlements) {
+	for i, err := range r.link.Settle(r.ctx, ds, core.Settlement{Outcome: outcome, Properties: p}) {
 		if err == nil {
 			settled = append(settled, ds[i])
 			continue

@@ -7,14 +7,7 @@ import (
 )
 
 func ReasonProperties(reason, description string) core.Properties {
-	over, err := core.NewProperties(
-		core.Property{Key: core.PropertyDeadLetterReason, Value: Truncate(reason, core.MaxDeadLetterTextChars)},
-		core.Property{Key: core.PropertyDeadLetterDescription, Value: Truncate(description, core.MaxDeadLetterTextChars)},
-	)
-	if err != nil {
-		panic(err) // strings can always be encoded
-	}
-	return over
+	return core.ReasonProperties(Truncate(reason, core.MaxDeadLetterTextChars), Truncate(description, core.MaxDeadLetterTextChars))
 }
 
 // DeadLetterProperties cuts the reason and the description to the length that Service Bus allows.

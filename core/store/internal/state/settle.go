@@ -163,7 +163,7 @@ func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 		q.countDelivery(e)
 		t.noteFailure(failure, q, e)
 		if t.hasFailed(q, e.failures) {
-			t.deadLetter(q, e, reasonProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)),
+			t.deadLetter(q, e, core.ReasonProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, e.failures)),
 				core.ReasonMaxDeliveryCount)
 			return
 		}
@@ -190,7 +190,7 @@ func (t *txn) hasFailed(q *queue, failures uint32) bool {
 
 func (t *txn) expire(q *queue, e *entry) {
 	if t.DeadLetterExpired {
-		t.deadLetter(q, e, reasonProperties(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
+		t.deadLetter(q, e, core.ReasonProperties(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
 	} else {
 		t.note(core.EventExpired, q, e)
 		q.remove(e)
@@ -214,15 +214,4 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 // successor has no broker properties.
 func (e *entry) successor() *entry {
 	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
-}
-
-func reasonProperties(reason, description string) core.Properties {
-	over, err := core.NewProperties(
-		core.Property{Key: core.PropertyDeadLetterReason, Value: reason},
-		core.Property{Key: core.PropertyDeadLetterDescription, Value: description},
-	)
-	if err != nil {
-		panic(err) // the broker's own texts can always be encoded
-	}
-	return over
 }

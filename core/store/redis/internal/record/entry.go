@@ -128,20 +128,9 @@ func brokerReason(reason string, count uint32) core.Properties {
 	var properties core.Properties
 	switch reason {
 	case "m":
-		properties = deadLetterProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, count))
+		properties = core.ReasonProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, count))
 	case "x":
-		properties = deadLetterProperties(core.ReasonExpired, core.DescriptionExpired)
-	}
-	return properties
-}
-
-func deadLetterProperties(reason, description string) core.Properties {
-	properties, err := core.NewProperties(
-		core.Property{Key: core.PropertyDeadLetterReason, Value: reason},
-		core.Property{Key: core.PropertyDeadLetterDescription, Value: description},
-	)
-	if err != nil {
-		panic(err) // two strings can always be encoded
+		properties = core.ReasonProperties(core.ReasonExpired, core.DescriptionExpired)
 	}
 	return properties
 }
