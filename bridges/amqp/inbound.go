@@ -67,7 +67,8 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 		Body:             core.Body{Kind: bodyKinds[s.BodyKind], Bytes: s.Body},
 		Footer:           symbolKeys(s.Footer),
 
-		DeliveryAnnotations: deliveryAnnotations(s.DeliveryAnnotations),
+		// A received message that is sent again has a lock token, which is dropped.
+		DeliveryAnnotations: annotationsOf(s.DeliveryAnnotations, func(k, _ []byte) bool { return string(k) != annLockToken }),
 	}
 	if p.CreationTime.Set {
 		m.CreationTime = instant(p.CreationTime.V)
@@ -75,10 +76,8 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 	if p.AbsoluteExpiryTime.Set {
 		m.AbsoluteExpiryTime = instant(p.AbsoluteExpiryTime.V)
 	}
-	if s.MessageAnnotations != nil {
-		if err := annotate(m, s.MessageAnnotations); err != nil {
-			return nil, err
-		}
+	if err := annotate(m, s.MessageAnnotations); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -191,10 +190,32 @@ func idFromWire(id wire.ID) core.ID {
 	return core.ID{}
 }
 
-func annotate(m *core.Message, encoded []byte) error {
-	var own [][2][]byte
+// annotationsOf returns the entries that keep accepts, with symbols as keys.
+func annotationsOf(encoded []byte, keep func(k, raw []byte) bool) core.Properties {
+	if encoded == nil {
+		return core.Properties{}
+	}
+	var a annotations
 	for k, raw := range value.MapEntries(encoded) {
-		var err error
+		if !keep(k, raw) {
+			continue
+		}
+		if a.n == 0 {
+			a.dst, a.mark = value.OpenMap(make([]byte, 0, len(encoded)))
+		}
+		a.entry(k, raw)
+	}
+	if a.n == 0 {
+		return core.Properties{}
+	}
+	return core.RawProperties(a.close())
+}
+
+func annotate(m *core.Message, encoded []byte) (err error) {
+	m.Annotations = annotationsOf(encoded, func(k, raw []byte) (own bool) {
+		if err != nil {
+			return false
+		}
 		switch string(k) {
 		case annPartitionKey:
 			if m.PartitionKey, err = annotatedText(annPartitionKey, raw); m.PartitionKey == "" && err == nil && !value.IsNull(raw) {
@@ -207,37 +228,11 @@ func annotate(m *core.Message, encoded []byte) error {
 		case annEnqueuedTime, annSequenceNumber, annEnqueuedSequence, annLockedUntil, annLockToken, annPartitionID,
 			annMessageState, annDeadLetterSource:
 		default:
-			own = append(own, [2][]byte{k, raw})
+			return true
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if len(own) == 0 {
-		return nil
-	}
-	m.Annotations = core.RawProperties(value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
-		for _, e := range own {
-			if !yield(e[0], e[1]) {
-				return
-			}
-		}
-	}, true))
-	return nil
-}
-
-// deliveryAnnotations drops the lock token, which a received message has if it is sent again.
-func deliveryAnnotations(encoded []byte) core.Properties {
-	if encoded == nil {
-		return core.Properties{}
-	}
-	return core.RawProperties(value.AppendMapRaw(nil, func(yield func(k, v []byte) bool) {
-		for k, v := range value.MapEntries(encoded) {
-			if string(k) != annLockToken && !yield(k, v) {
-				return
-			}
-		}
-	}, true))
+		return false
+	})
+	return err
 }
 
 // annotatedText reads an annotation that is a text: a string, a symbol or binary. The Python SDK

@@ -187,24 +187,18 @@ func (c *conn) Detached(l *engine.Link) {
 	}
 }
 
-type opening[T any] struct {
-	opened T
-	err    error
-}
-
 // open runs call in a goroutine, to open something for link l. Then it runs attach, or refuses the
 // link if call failed. If attach returns false, the link has ended, and open runs abandon.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
-		var o opening[T]
-		o.opened, o.err = call(ctx, id)
+		opened, err := call(ctx, id)
 		return func() {
 			switch {
-			case o.err != nil:
-				l.Refuse(c.refusal(l, o.err, addr))
-			case !attach(o.opened):
-				abandon(o.opened)
+			case err != nil:
+				l.Refuse(c.refusal(l, err, addr))
+			case !attach(opened):
+				abandon(opened)
 			}
 		}
 	})

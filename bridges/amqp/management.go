@@ -98,7 +98,8 @@ func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, add
 	return resp
 }
 
-// carryOut runs the operation that req names. The caller has set id and address of o.
+// carryOut runs the operation that req names. The caller has set id and address of o. After an
+// error, the response means nothing.
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
 	do, ok := operations[req.operation]
 	if !ok {
@@ -113,9 +114,7 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	o.front, o.ctx, o.args, o.named = c.bridge.front, ctx, args, req.session() != ""
 	o.maxPurge = c.bridge.opts.MaxPurge
 	resp, err := do(o)
-	if resp.text == "" {
-		resp.text = "OK"
-	}
+	resp.status, resp.text = cmp.Or(resp.status, 200), cmp.Or(resp.text, "OK")
 	return resp, err
 }
 
@@ -155,7 +154,7 @@ func renewLocks(o *operation) (response, error) {
 		expirations[i] = value.TimestampOf(r.Until)
 		renewed[tokens[i]] = r.Until
 	}
-	return response{status: 200, renewed: renewed, body: value.Map{{Key: "expirations", Value: value.ArrayOf(expirations)}}}, nil
+	return response{renewed: renewed, body: value.Map{{Key: "expirations", Value: value.ArrayOf(expirations)}}}, nil
 }
 
 func peekMessages(o *operation) (response, error) {
@@ -170,10 +169,11 @@ func peekMessages(o *operation) (response, error) {
 	if o.err != nil {
 		return response{}, o.err
 	}
-	ds, err := o.peek(state, from, int(min(count, core.MaxPeek)))
-	if err != nil {
-		return response{}, err
-	}
+	ds, err := either(o, func() ([]core.Delivery, error) {
+		return o.front.Peek(o.ctx, o.id, o.address, state, from, int(min(count, core.MaxPeek)))
+	}, func(s core.Session) ([]core.Delivery, error) {
+		return s.Peek(o.ctx, from, int(min(count, core.MaxPeek)))
+	})
 	if slices.ContainsFunc(ds, func(d core.Delivery) bool { return !d.LockedUntil.IsZero() }) {
 		f.inSession = f.inSession || o.inSessions()
 	}
@@ -186,9 +186,9 @@ func peekMessages(o *operation) (response, error) {
 		messages = append(messages, value.Map{{Key: "message", Value: encoded}})
 	}
 	if len(messages) == 0 {
-		return response{status: 204, text: "No messages."}, nil
+		return response{status: 204, text: "No messages."}, err
 	}
-	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
+	return response{body: value.Map{{Key: "messages", Value: messages}}}, err
 }
 
 // ArgumentPeekState is an argument of peek-message that only Crosstown knows. It selects messages
@@ -228,10 +228,7 @@ func scheduleMessages(o *operation) (response, error) {
 		}
 	}
 	numbers, err := o.schedule(group)
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: 200, body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(numbers)}}}, nil
+	return response{body: value.Map{{Key: "sequence-numbers", Value: value.ArrayOf(numbers)}}}, err
 }
 
 func (o *operation) schedule(group []*core.Message) ([]int64, error) {
@@ -256,9 +253,9 @@ func cancelScheduled(o *operation) (response, error) {
 		return response{}, o.err
 	}
 	if o.work != nil {
-		return response{status: 200}, o.work.Cancel(o.ctx, o.id, o.address, numbers)
+		return response{}, o.work.Cancel(o.ctx, o.id, o.address, numbers)
 	}
-	return response{status: 200}, o.front.Cancel(o.ctx, o.id, o.address, numbers)
+	return response{}, o.front.Cancel(o.ctx, o.id, o.address, numbers)
 }
 
 func receiveDeferred(o *operation) (response, error) {
@@ -272,10 +269,9 @@ func receiveDeferred(o *operation) (response, error) {
 			mode = core.ReceiveAndDelete
 		}
 	}
-	ds, err := o.receiveDeferred(numbers, mode)
-	if err != nil {
-		return response{}, err
-	}
+	ds, err := either(o, func() ([]core.Delivery, error) {
+		return o.front.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
+	}, func(s core.Session) ([]core.Delivery, error) { return s.ReceiveDeferred(o.ctx, numbers, mode) })
 	messages := make(value.List, len(ds))
 	for i := range ds {
 		entry := value.Map{{Key: "message", Value: appendDelivery(nil, &ds[i], o.form())}}
@@ -284,7 +280,7 @@ func receiveDeferred(o *operation) (response, error) {
 		}
 		messages[i] = entry
 	}
-	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
+	return response{body: value.Map{{Key: "messages", Value: messages}}}, err
 }
 
 // dispositions maps the protocol's words to outcomes. The protocol misspells one of them.
@@ -321,12 +317,9 @@ func updateDisposition(o *operation) (response, error) {
 		settlements[i] = core.Settlement{Token: t, Session: under, Outcome: outcome, Properties: properties}
 	}
 	if o.work != nil {
-		return response{status: 200}, o.work.Settle(o.ctx, o.id, o.address, settlements)
+		return response{}, o.work.Settle(o.ctx, o.id, o.address, settlements)
 	}
-	if err := cmp.Or(o.front.Settle(o.ctx, o.id, o.address, settlements)...); err != nil {
-		return response{}, err
-	}
-	return response{status: 200, settled: tokens}, nil
+	return response{settled: tokens}, cmp.Or(o.front.Settle(o.ctx, o.id, o.address, settlements)...)
 }
 
 func deleteMessages(o *operation) (response, error) {
@@ -338,14 +331,13 @@ func deleteMessages(o *operation) (response, error) {
 	if o.err != nil {
 		return response{}, o.err
 	}
-	n, err := o.purge(instant(before), int(count))
-	if err != nil {
-		return response{}, err
-	}
+	n, err := either(o, func() (int, error) {
+		return o.front.Purge(o.ctx, o.id, o.address, instant(before), int(count))
+	}, func(s core.Session) (int, error) { return s.Purge(o.ctx, instant(before), int(count)) })
 	if n == 0 {
-		return response{status: 204, condition: wire.CondMessageNotFound, text: "No messages."}, nil
+		return response{status: 204, condition: wire.CondMessageNotFound, text: "No messages."}, err
 	}
-	return response{status: 200, body: value.Map{{Key: "message-count", Value: int32(n)}}}, nil
+	return response{body: value.Map{{Key: "message-count", Value: int32(n)}}}, err
 }
 
 func (o *operation) modified(outcome core.Outcome) core.Properties {

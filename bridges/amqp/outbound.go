@@ -49,7 +49,7 @@ func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte
 func appendHead(dst []byte, d *core.Delivery, f form) []byte {
 	dst = appendHeader(dst, d)
 	if !f.peeked || !d.LockToken.IsZero() || !d.DeliveryAnnotations.IsEmpty() {
-		dst = appendDeliveryAnnotations(dst, d)
+		dst = appendDeliveryAnnotations(dst, d.DeliveryAnnotations, d.LockToken)
 	}
 	dst = appendAnnotations(dst, d, f)
 	created, expires := lifeOfDelivery(d)
@@ -68,16 +68,13 @@ func appendFooter(dst []byte, m *core.Message) []byte {
 }
 
 // appendDeliveryAnnotations also appends an empty section: the Python SDK's tests require it.
-func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
-	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
-	a := annotations{}
-	a.dst, a.mark = value.OpenMap(dst)
-	a.all(d.DeliveryAnnotations)
-	if !d.LockToken.IsZero() {
+func appendDeliveryAnnotations(dst []byte, p core.Properties, lock core.LockToken) []byte {
+	a := openAnnotations(dst, wire.DescDeliveryAnnotations, p)
+	if !lock.IsZero() {
 		a.key(annLockToken)
-		a.dst = value.AppendUUID(a.dst, value.UUID(d.LockToken))
+		a.dst = value.AppendUUID(a.dst, value.UUID(lock))
 	}
-	return value.CloseMap(a.dst, a.mark, a.n)
+	return a.close()
 }
 
 func appendHeader(dst []byte, d *core.Delivery) []byte {
@@ -93,13 +90,8 @@ func headerTTL(m *core.Message) value.Opt[uint32] {
 }
 
 func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
-	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
-	a := annotations{}
-	a.dst, a.mark = value.OpenMap(dst)
-	a.all(d.Annotations)
-	a.partitionKey(d.Message)
-	a.text(annViaPartitionKey, d.ViaPartitionKey)
-	a.instant(annScheduled, d.ScheduledEnqueueTime)
+	a := openAnnotations(dst, wire.DescMessageAnnotations, d.Annotations)
+	a.sent(d.Message)
 	a.key(annEnqueuedTime)
 	a.dst = value.AppendTimestamp(a.dst, value.TimestampOf(d.EnqueuedTime))
 	a.key(annSequenceNumber)
@@ -129,7 +121,7 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 		a.dst = value.AppendInt32(a.dst, int32(state))
 	}
 	a.text(annDeadLetterSource, d.DeadLetterSource)
-	return value.CloseMap(a.dst, a.mark, a.n)
+	return a.close()
 }
 
 type annotations struct {
@@ -138,14 +130,22 @@ type annotations struct {
 	n    int
 }
 
-func (a *annotations) all(p core.Properties) {
-	if p.IsEmpty() {
-		return
+// openAnnotations begins a section that contains p.
+func openAnnotations(dst []byte, of wire.Descriptor, p core.Properties) (a annotations) {
+	a.dst, a.mark = value.OpenMap(value.AppendDescriptor(dst, uint64(of)))
+	if !p.IsEmpty() {
+		for k, raw := range value.MapEntries(p.Encoded()) {
+			a.entry(k, raw)
+		}
 	}
-	for k, raw := range value.MapEntries(p.Encoded()) {
-		a.dst = append(value.AppendSymbol(a.dst, k), raw...)
-		a.n++
-	}
+	return a
+}
+
+func (a *annotations) close() []byte { return value.CloseMap(a.dst, a.mark, a.n) }
+
+func (a *annotations) entry(k, raw []byte) {
+	a.dst = append(value.AppendSymbol(a.dst, k), raw...)
+	a.n++
 }
 
 func (a *annotations) key(k string) {
@@ -153,11 +153,14 @@ func (a *annotations) key(k string) {
 	a.n++
 }
 
-func (a *annotations) partitionKey(m *core.Message) {
+// sent appends the annotations that senders set.
+func (a *annotations) sent(m *core.Message) {
 	if m.Has(core.FieldPartitionKey, m.PartitionKey) {
 		a.key(annPartitionKey)
 		a.dst = value.AppendString(a.dst, m.PartitionKey)
 	}
+	a.text(annViaPartitionKey, m.ViaPartitionKey)
+	a.instant(annScheduled, m.ScheduledEnqueueTime)
 }
 
 func (a *annotations) text(k, v string) {

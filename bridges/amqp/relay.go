@@ -15,36 +15,18 @@ const FormatBatch = wire.FormatBatch
 func AppendMessage(dst []byte, m *core.Message) []byte {
 	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: headerTTL(m), FirstAcquirer: m.FirstAcquirer})
 	if !m.DeliveryAnnotations.IsEmpty() {
-		dst = appendSymbols(dst, wire.DescDeliveryAnnotations, m.DeliveryAnnotations)
+		dst = appendDeliveryAnnotations(dst, m.DeliveryAnnotations, core.LockToken{})
 	}
-	dst = appendSentAnnotations(dst, m)
+	a := openAnnotations(dst, wire.DescMessageAnnotations, m.Annotations)
+	if a.sent(m); a.n > 0 {
+		dst = a.close()
+	}
 	created, expires := lifeOf(m, time.Now())
 	dst = appendProperties(dst, m, created, expires)
 	if !m.Properties.IsEmpty() {
 		dst = wire.AppendSection(dst, wire.DescApplicationProperties, m.Properties.Encoded())
 	}
 	return appendFooter(appendBody(dst, m.Body), m)
-}
-
-func appendSentAnnotations(dst []byte, m *core.Message) []byte {
-	if m.Annotations.IsEmpty() && !m.Has(core.FieldPartitionKey, m.PartitionKey) && m.ViaPartitionKey == "" && m.ScheduledEnqueueTime.IsZero() {
-		return dst
-	}
-	dst = value.AppendDescriptor(dst, uint64(wire.DescMessageAnnotations))
-	a := annotations{}
-	a.dst, a.mark = value.OpenMap(dst)
-	a.all(m.Annotations)
-	a.partitionKey(m)
-	a.text(annViaPartitionKey, m.ViaPartitionKey)
-	a.instant(annScheduled, m.ScheduledEnqueueTime)
-	return value.CloseMap(a.dst, a.mark, a.n)
-}
-
-func appendSymbols(dst []byte, d wire.Descriptor, p core.Properties) []byte {
-	a := annotations{}
-	a.dst, a.mark = value.OpenMap(value.AppendDescriptor(dst, uint64(d)))
-	a.all(p)
-	return value.CloseMap(a.dst, a.mark, a.n)
 }
 
 func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(dst, encoded) }

@@ -26,7 +26,7 @@ func addRule(o *operation) (response, error) {
 		return response{}, o.err
 	}
 	_, err := o.front.CreateRule(o.ctx, o.id, o.address.String(), rule)
-	return response{status: 200}, err
+	return response{}, err
 }
 
 func removeRule(o *operation) (response, error) {
@@ -38,7 +38,7 @@ func removeRule(o *operation) (response, error) {
 	if own := core.TextOf(err); core.CodeOf(err) == core.NotFound && own != "" {
 		return response{status: 404, condition: wire.CondNotFound, text: own}, nil // err names the rule
 	}
-	return response{status: 200}, err
+	return response{}, err
 }
 
 func enumerateRules(o *operation) (response, error) {
@@ -50,17 +50,14 @@ func enumerateRules(o *operation) (response, error) {
 		return response{}, o.err
 	}
 	rules, err := o.front.Rules(o.ctx, o.id, o.address.String(), int(skip), int(top))
-	if err != nil {
-		return response{}, err
-	}
 	if len(rules) == 0 {
-		return response{status: 204, text: "No rules."}, nil
+		return response{status: 204, text: "No rules."}, err
 	}
 	list := make(value.List, len(rules))
 	for i := range rules {
 		list[i] = value.Map{{Key: "rule-description", Value: describeRule(&rules[i])}}
 	}
-	return response{status: 200, body: value.Map{{Key: "rules", Value: list}}}, nil
+	return response{body: value.Map{{Key: "rules", Value: list}}}, nil
 }
 
 func (o *operation) ruleName() string {

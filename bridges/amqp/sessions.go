@@ -288,34 +288,13 @@ func either[T any](o *operation, entity func() (T, error), session func(core.Ses
 	return session(s)
 }
 
-func (o *operation) peek(state *core.State, from int64, most int) ([]core.Delivery, error) {
-	return either(o, func() ([]core.Delivery, error) {
-		return o.front.Peek(o.ctx, o.id, o.address, state, from, most)
-	}, func(s core.Session) ([]core.Delivery, error) { return s.Peek(o.ctx, from, most) })
-}
-
-func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
-	return either(o, func() ([]core.Delivery, error) {
-		return o.front.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
-	}, func(s core.Session) ([]core.Delivery, error) { return s.ReceiveDeferred(o.ctx, numbers, mode) })
-}
-
-func (o *operation) purge(before time.Time, most int) (int, error) {
-	return either(o, func() (int, error) {
-		return o.front.Purge(o.ctx, o.id, o.address, before, most)
-	}, func(s core.Session) (int, error) { return s.Purge(o.ctx, before, most) })
-}
-
 func renewSession(o *operation) (response, error) {
 	s, err := o.held()
 	if err != nil {
 		return response{}, err
 	}
 	until, err := s.Renew(o.ctx)
-	if err != nil {
-		return response{}, err
-	}
-	return response{status: 200, body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, nil
+	return response{body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, err
 }
 
 func sessionState(o *operation) (response, error) {
@@ -324,14 +303,11 @@ func sessionState(o *operation) (response, error) {
 		return response{}, err
 	}
 	state, err := s.State(o.ctx)
-	if err != nil {
-		return response{}, err
-	}
 	var v any
 	if state != nil {
 		v = state
 	}
-	return response{status: 200, body: value.Map{{Key: "session-state", Value: v}}}, nil
+	return response{body: value.Map{{Key: "session-state", Value: v}}}, err
 }
 
 func setSessionState(o *operation) (response, error) {
@@ -348,9 +324,9 @@ func setSessionState(o *operation) (response, error) {
 		state = nil // SDKs treat an empty state as no state
 	}
 	if o.work != nil {
-		return response{status: 200}, o.work.SetSessionState(o.ctx, o.id, o.address, s.Lock(), state)
+		return response{}, o.work.SetSessionState(o.ctx, o.id, o.address, s.Lock(), state)
 	}
-	return response{status: 200}, s.SetState(o.ctx, state)
+	return response{}, s.SetState(o.ctx, state)
 }
 
 // allSessions, the greatest date of .NET, requests all sessions with messages or state.
@@ -370,14 +346,11 @@ func listSessions(o *operation) (response, error) {
 		since = instant(max(stamp, 0)) // the zero time would request all sessions
 	}
 	ids, err := o.front.ListSessions(o.ctx, o.id, o.address, since, int(skip), int(min(top, maxSessionList)))
-	if err != nil {
-		return response{}, err
-	}
 	if len(ids) == 0 {
-		return response{status: 204, text: "No sessions."}, nil
+		return response{status: 204, text: "No sessions."}, err
 	}
-	return response{status: 200, body: value.Map{
+	return response{body: value.Map{
 		{Key: "skip", Value: int32(skip) + int32(len(ids))},
 		{Key: "sessions-ids", Value: value.ArrayOf(ids)},
-	}}, nil
+	}}, err
 }
