@@ -282,30 +282,27 @@ func (s *Splice) Write(p []byte) (int, error) {
 // emit prepares a frame or protocol header of go-amqp for the peer. From the first frame of an
 // already encoded message it removes the data section around the message.
 func (s *Splice) emit(frame []byte) (err error) {
-	if t, payload, channel, ok := tagged(frame); ok {
-		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
+	f, p, payload := decodeOwn(frame)
+	if t, ok := p.(*wire.Transfer); ok && len(t.DeliveryTag) == spliceTagLength && t.DeliveryTag[0] == spliceTag {
+		s.frame, err = wire.AppendFrame(s.frame, f.Channel, t, unwrap(payload))
 		return err
 	}
-	s.granted.note(frame)
+	s.granted.note(f.Channel, p)
 	s.frame = append(s.frame, frame...)
 	return nil
 }
 
-// tagged parses the first frame of an already encoded message. For all others, ok is false.
-func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok bool) {
-	if string(frame[:4]) == "AMQP" {
-		return nil, nil, 0, false
-	}
+// decodeOwn decodes the frames of go-amqp that matter for emit. For all others, p is nil.
+func decodeOwn(frame []byte) (f wire.Frame, p wire.Performative, payload []byte) {
 	f, n, err := wire.CutFrame(frame, uint32(len(frame)))
-	if err != nil || n == 0 || f.Type != wire.FrameAMQP || len(f.Body) < 3 || f.Body[2] != byte(wire.DescTransfer) {
-		return nil, nil, 0, false
+	if err != nil || n == 0 || f.Type != wire.FrameAMQP || len(f.Body) < 3 {
+		return f, nil, nil
 	}
-	p, payload, err := wire.DecodePerformative(f.Body, value.Limits{})
-	t, ok = p.(*wire.Transfer)
-	if err != nil || !ok || len(t.DeliveryTag) != spliceTagLength || t.DeliveryTag[0] != spliceTag {
-		return nil, nil, 0, false
+	switch wire.Descriptor(f.Body[2]) {
+	case wire.DescBegin, wire.DescAttach, wire.DescFlow, wire.DescTransfer, wire.DescDetach, wire.DescEnd:
+		p, payload, _ = wire.DecodePerformative(f.Body, value.Limits{})
 	}
-	return t, unwrap(payload), f.Channel, true
+	return f, p, payload
 }
 
 // unwrap cuts off descriptor, constructor and size of a data section, as go-amqp writes them.
@@ -382,32 +379,17 @@ func (g *grants) forget() {
 	}
 }
 
-func (g *grants) note(frame []byte) {
-	if string(frame[:4]) == "AMQP" {
-		return
-	}
-	f, n, err := wire.CutFrame(frame, uint32(len(frame)))
-	if err != nil || n == 0 || f.Type != wire.FrameAMQP || len(f.Body) < 3 {
-		return
-	}
-	switch wire.Descriptor(f.Body[2]) {
-	case wire.DescBegin, wire.DescAttach, wire.DescFlow, wire.DescDetach, wire.DescEnd:
-	default:
-		return
-	}
-	p, _, err := wire.DecodePerformative(f.Body, value.Limits{})
-	if err != nil {
-		return
-	}
+// note records a frame of the client; p may be nil.
+func (g *grants) note(channel uint16, p wire.Performative) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := g.sessions[f.Channel]
+	s := g.sessions[channel]
 	switch p := p.(type) {
 	case *wire.Begin:
 		if g.sessions == nil {
 			g.sessions, g.peer = map[uint16]*grantedSession{}, map[uint16]*grantedSession{}
 		}
-		g.sessions[f.Channel] = &grantedSession{links: map[string]*grantedLink{}, client: map[uint32]*grantedLink{}, peer: map[uint32]*grantedLink{}}
+		g.sessions[channel] = &grantedSession{links: map[string]*grantedLink{}, client: map[uint32]*grantedLink{}, peer: map[uint32]*grantedLink{}}
 	case *wire.Attach:
 		if s != nil && p.Role == wire.RoleReceiver {
 			l := &grantedLink{}
@@ -429,7 +411,7 @@ func (g *grants) note(frame []byte) {
 			delete(s.client, p.Handle)
 		}
 	case *wire.End:
-		delete(g.sessions, f.Channel)
+		delete(g.sessions, channel)
 	}
 }
 

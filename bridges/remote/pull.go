@@ -171,31 +171,31 @@ func weightOf(ms []*goamqp.Message) int64 {
 	return n
 }
 
+// pulled is a message that the remote waits for the outcome of.
+type pulled struct {
+	amqp.Arrival
+	at *goamqp.Message
+}
+
 func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sender, ms []*goamqp.Message) error {
-	groups := make([][]*core.Message, 0, len(ms))
-	arrived := make([]amqp.Arrival, 0, len(ms))
-	at := make([]*goamqp.Message, 0, len(ms))
+	all := make([]pulled, 0, len(ms))
 	for _, m := range ms {
 		a, err := amqp.ReadMessage(encodedOf(m))
 		if err == nil && m.Format == amqp.FormatBatch {
 			err = errors.New("the remote delivered a batch, but the gateway can pull only single messages")
 		}
 		if err != nil {
-			if err := s.reject(ctx, link, m, core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)); err != nil {
-				return err
-			}
-			continue
+			err = core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)
+		} else if s.mark(&a); !a.CountHop() {
+			err = core.Refuse(core.NotAllowed, "The message has passed %d brokers, which is the limit.", core.MaxRemoteHops)
 		}
-		s.mark(&a)
-		if !a.CountHop() {
-			if err := s.reject(ctx, link, m, core.Refuse(core.NotAllowed, "The message has passed %d brokers, which is the limit.", core.MaxRemoteHops)); err != nil {
-				return err
-			}
-			continue
+		if err == nil {
+			all = append(all, pulled{a, m})
+		} else if err := s.reject(ctx, link, m, err); err != nil {
+			return err
 		}
-		groups, arrived, at = append(groups, []*core.Message{a.Message}), append(arrived, a), append(at, m)
 	}
-	return s.store(ctx, link, to, groups, arrived, at)
+	return s.store(ctx, link, to, all)
 }
 
 func (s *source) mark(a *amqp.Arrival) {
@@ -210,41 +210,43 @@ func (s *source) mark(a *amqp.Arrival) {
 	}
 }
 
-// store stores groups until all are stored or rejected, so that later messages cannot overtake
+// store stores messages until all are stored or rejected, so that later messages cannot overtake
 // them. It settles each message at the remote once the message is stored.
-func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
+func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, all []pulled) error {
 	var keys []string
 	began := time.Now()
-	for pause := firstRetry; len(groups) > 0; {
-		answers := to.Send(ctx, copied(groups))
-		var left int
+	for pause := firstRetry; len(all) > 0; {
+		groups := make([][]*core.Message, len(all))
+		for i := range all {
+			m := *all[i].Message
+			groups[i] = []*core.Message{&m}
+		}
+		left := all[:0]
 		var why error
-		for i, answer := range answers {
+		for i, answer := range to.Send(ctx, groups) {
 			switch {
 			case answer.Err == nil:
-				if err := link.AcceptMessage(ctx, at[i]); err != nil {
+				if err := link.AcceptMessage(ctx, all[i].at); err != nil {
 					return err
 				}
-				keys = s.took(&arrived[i], answer, keys)
+				keys = s.took(&all[i].Arrival, answer, keys)
 			case isHopeless(answer.Err):
-				if err := s.reject(ctx, link, at[i], answer.Err); err != nil {
+				if err := s.reject(ctx, link, all[i].at, answer.Err); err != nil {
 					return err
 				}
 			default:
 				why = answer.Err
-				groups[left], arrived[left], at[left] = groups[i], arrived[i], at[i]
-				left++
+				left = append(left, all[i])
 			}
 		}
-		groups, arrived, at = groups[:left], arrived[:left], at[:left]
-		if left > 0 {
+		if all = left; len(all) > 0 {
 			s.fail(why)
 			if core.CodeOf(why) == core.NotFound || core.CodeOf(why) == core.EntityDisabled {
 				return why // the sender stays open
 			}
 			if time.Since(began) > cmp.Or(s.r.o.patience, storePatience) || s.cautious {
 				s.cautious = true
-				return release(ctx, link, at, why)
+				return release(ctx, link, all, why)
 			}
 			wake.After(ctx, pause)
 			pause = min(2*pause, lastRetry)
@@ -262,30 +264,21 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 
 // release unlocks messages at the remote, with those that arrived meanwhile. It returns why or, if
 // the release failed, the error of the release.
-func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
+func release(ctx context.Context, link *goamqp.Receiver, all []pulled, why error) error {
 	call, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	if err := link.DrainCredit(call, nil); err != nil { // otherwise released messages would arrive again
 		return err
 	}
 	for m := link.Prefetched(); m != nil; m = link.Prefetched() {
-		ms = append(ms, m)
+		all = append(all, pulled{at: m})
 	}
-	for _, m := range ms {
-		if err := link.ReleaseMessage(ctx, m); err != nil {
+	for _, m := range all {
+		if err := link.ReleaseMessage(ctx, m.at); err != nil {
 			return err
 		}
 	}
 	return why
-}
-
-func copied(groups [][]*core.Message) [][]*core.Message {
-	all := make([][]*core.Message, len(groups))
-	for i, g := range groups {
-		m := *g[0]
-		all[i] = []*core.Message{&m}
-	}
-	return all
 }
 
 func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []string {

@@ -145,28 +145,33 @@ func (c *conn) readFrame() (*request, error) {
 // ahead waits for the next message. It returns the size of its first frame, or -1 if that is not
 // known, and whether the whole frame has arrived.
 func (c *conn) ahead() (size int64, whole bool) {
-	const fin, mask = 0x80, 4
-	head, err := c.in.Peek(2)
-	if err != nil || head[0] != opText && head[0] != opBinary {
+	const mask = 4
+	b, err := c.in.Peek(2)
+	if err != nil || b[0] != opText && b[0] != opBinary {
 		return -1, false // NextReader handles errors and control frames
 	}
-	known := 2
-	switch n := head[1] &^ fin; n {
-	case 126:
-		if head, err = c.in.Peek(4); err == nil {
-			known, size = 4, int64(binary.BigEndian.Uint16(head[2:]))
-		}
-	case 127:
-		if head, err = c.in.Peek(10); err == nil {
-			known, size = 10, int64(binary.BigEndian.Uint64(head[2:])&math.MaxInt64)
-		}
-	default:
-		size = int64(n)
-	}
-	if err != nil {
+	head, _ := frameHead(b)
+	if b, err = c.in.Peek(head); err != nil {
 		return -1, false
 	}
-	return size, int64(c.in.Buffered()-known-mask) >= size
+	_, size = frameHead(b)
+	return size, int64(c.in.Buffered()-head-mask) >= size
+}
+
+// frameHead returns the number of bytes in the head of a frame, without a mask, and in its payload.
+// b begins with the frame; the first two bytes suffice for the head.
+func frameHead(b []byte) (head int, payload int64) {
+	const masked = 0x80
+	var h [10]byte
+	copy(h[:], b)
+	switch n := h[1] &^ masked; n {
+	case 126:
+		return 4, int64(binary.BigEndian.Uint16(h[2:]))
+	case 127:
+		return 10, int64(binary.BigEndian.Uint64(h[2:]) & math.MaxInt64)
+	default:
+		return 2, int64(n)
+	}
 }
 
 // gather reads a message of size bytes, or -1 if unknown, into buffer, or into a larger one. whole

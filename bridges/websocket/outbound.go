@@ -117,14 +117,8 @@ func appendClose(out []byte, code closeCode, reason string) []byte {
 func frameEnd(b []byte, i int) int {
 	end := 0
 	for end < i {
-		head, n := 2, int(b[end+1])
-		switch n {
-		case 126:
-			head, n = 4, int(binary.BigEndian.Uint16(b[end+2:]))
-		case 127:
-			head, n = 10, int(binary.BigEndian.Uint64(b[end+2:]))
-		}
-		end += head + n
+		head, n := frameHead(b[end:])
+		end += head + int(n)
 	}
 	return end
 }

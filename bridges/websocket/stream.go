@@ -3,7 +3,6 @@ package websocket
 import (
 	"bufio"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -131,14 +130,8 @@ func (s *stream) ahead() int64 {
 	if head[0] != finalBinary {
 		return 0
 	}
-	switch n := head[1] & 0x7f; n {
-	case 126:
-		return int64(binary.BigEndian.Uint16(head[2:]))
-	case 127:
-		return int64(binary.BigEndian.Uint64(head[2:]))
-	default:
-		return int64(n)
-	}
+	_, size := frameHead(head)
+	return size
 }
 
 func endOf(err error) error {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 type span struct {
@@ -94,15 +93,11 @@ func (s *Session) disposeLapsed(d *wire.Disposition, last uint32) {
 
 func (s *Session) sayLapsed(p span) {
 	s.sayDispositions()
-	d := &s.conn.dispose
-	*d = wire.Disposition{
-		Role: wire.RoleSender, First: p.first, Settled: true,
-		State: wire.Rejected{Error: s.conn.handler.Lapsed(p.link)},
+	s.run = run{
+		active: true, role: wire.RoleSender, first: p.first, last: p.last, settled: true,
+		state: wire.Rejected{Error: s.conn.handler.Lapsed(p.link)},
 	}
-	if p.last != p.first {
-		d.Last = value.Some(p.last)
-	}
-	s.conn.emit(s.channel, d)
+	s.sayDispositions()
 }
 
 func unixMilli(t time.Time) int64 {
