@@ -31,14 +31,11 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Entity, error) {
 		return c.resolve(ctx, id, entity)
 	}, func(e core.Entity) bool {
-		c.attachNode(l, core.FoldName(addr.String()), entity, requestSize(&e))
+		// There is room for several of the entity's largest messages, or for many small ones.
+		size := max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)
+		c.attachNode(l, core.FoldName(addr.String()), entity, min(size, maxRequestSize))
 		return true
 	}, func(core.Entity) {})
-}
-
-// requestSize returns room for several of the entity's largest messages, or many small ones.
-func requestSize(e *core.Entity) int64 {
-	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }
 
 func (c *conn) anyRight(path string) (err error) {
@@ -73,36 +70,37 @@ func (o *operation) refuse(c core.Code, format string, args ...any) {
 	}
 }
 
-var operations = map[string]func(*operation) (response, error){
-	"com.microsoft:renew-lock":                 renewLocks,
-	"com.microsoft:peek-message":               peekMessages,
-	"com.microsoft:schedule-message":           scheduleMessages,
-	"com.microsoft:cancel-scheduled-message":   cancelScheduled,
-	"com.microsoft:receive-by-sequence-number": receiveDeferred,
-	"com.microsoft:update-disposition":         updateDisposition,
-	"com.microsoft:batch-delete-messages":      deleteMessages,
-	"com.microsoft:renew-session-lock":         renewSession,
-	"com.microsoft:get-session-state":          sessionState,
-	"com.microsoft:set-session-state":          setSessionState,
-	"com.microsoft:get-message-sessions":       listSessions,
-	"com.microsoft:add-rule":                   addRule,
-	"com.microsoft:remove-rule":                removeRule,
-	"com.microsoft:enumerate-rules":            enumerateRules,
+var operations = map[string]struct {
+	do func(*operation) (response, error)
+	// A contentful operation can fail because of its content. The Go SDK takes a status of 400 or
+	// 403 for the loss of its connection; to report the failure, it needs a rejection of the
+	// request's delivery.
+	contentful bool
+	// An enlistable operation can be part of a transaction. Others are carried out at once, because
+	// clients name the current transaction in every request.
+	enlistable bool
+}{
+	"com.microsoft:renew-lock":                 {do: renewLocks},
+	"com.microsoft:peek-message":               {do: peekMessages},
+	"com.microsoft:schedule-message":           {do: scheduleMessages, contentful: true, enlistable: true},
+	"com.microsoft:cancel-scheduled-message":   {do: cancelScheduled, enlistable: true},
+	"com.microsoft:receive-by-sequence-number": {do: receiveDeferred},
+	"com.microsoft:update-disposition":         {do: updateDisposition, contentful: true, enlistable: true},
+	"com.microsoft:batch-delete-messages":      {do: deleteMessages},
+	"com.microsoft:renew-session-lock":         {do: renewSession},
+	"com.microsoft:get-session-state":          {do: sessionState},
+	"com.microsoft:set-session-state":          {do: setSessionState, contentful: true, enlistable: true},
+	"com.microsoft:get-message-sessions":       {do: listSessions},
+	"com.microsoft:add-rule":                   {do: addRule},
+	"com.microsoft:remove-rule":                {do: removeRule},
+	"com.microsoft:enumerate-rules":            {do: enumerateRules},
 }
 
-func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, addr core.Address, session core.Session, req *request) response {
-	resp, err := c.carryOut(ctx, &operation{id: id, address: addr, session: session}, req)
-	if err != nil {
-		return c.refused(l, req, err, addr)
-	}
-	return resp
-}
-
-// carryOut runs the operation that req names. The caller has set id and address of o. After an
-// error, the response means nothing.
+// carryOut runs the operation that req names. The caller has set the fields of o that do not depend
+// on req. After an error, the response means nothing.
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
-	do, ok := operations[req.operation]
-	if !ok {
+	do := operations[req.operation].do
+	if do == nil {
 		return response{}, core.Refuse(core.NotImplemented, "The management node does not support the operation '%.80s'.", req.operation)
 	}
 	args, ok := req.body.(value.Map)

@@ -47,7 +47,7 @@ func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte
 // appendHead appends the sections before the body, always with header and properties, because some
 // clients read the other sections only if these are present.
 func appendHead(dst []byte, d *core.Delivery, f form) []byte {
-	dst = appendHeader(dst, d)
+	dst = wire.AppendHeader(dst, &wire.Header{Durable: d.Durable, Priority: d.Priority, FirstAcquirer: d.FirstAcquirer, TTL: headerTTL(d.Message), DeliveryCount: d.DeliveryCount})
 	if !f.peeked || !d.LockToken.IsZero() || !d.DeliveryAnnotations.IsEmpty() {
 		dst = appendDeliveryAnnotations(dst, d.DeliveryAnnotations, d.LockToken)
 	}
@@ -75,11 +75,6 @@ func appendDeliveryAnnotations(dst []byte, p core.Properties, lock core.LockToke
 		a.dst = value.AppendUUID(a.dst, value.UUID(lock))
 	}
 	return a.close()
-}
-
-func appendHeader(dst []byte, d *core.Delivery) []byte {
-	h := wire.Header{Durable: d.Durable, Priority: d.Priority, FirstAcquirer: d.FirstAcquirer, TTL: headerTTL(d.Message), DeliveryCount: d.DeliveryCount}
-	return wire.AppendHeader(dst, &h)
 }
 
 func headerTTL(m *core.Message) value.Opt[uint32] {

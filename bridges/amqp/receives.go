@@ -3,6 +3,7 @@ package amqp
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -112,7 +113,11 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		terms.DistributionMode = modeMove
 	}
 	if r.session != nil {
-		terms.Properties, terms.Filter = sessionProperties(r.session), r.sessionFilters()
+		terms.Filter = r.sessionFilters()
+		terms.Properties = value.Map{
+			{Key: value.Symbol(lockedUntil), Value: ticks(r.session.LockedUntil())},
+			{Key: value.Symbol(trackingID), Value: newUUID().String()},
+		}
 	}
 	if !r.link.Accept(terms) {
 		r.receiver = nil
@@ -342,7 +347,11 @@ func (r *receiverLink) resume() (left bool) {
 		var payload engine.Payload
 		payload, r.conn.scratch = payloadOf(r.conn.scratch, d, f)
 		tag := tagOf(d)
-		id := r.link.Send(tag, r.mode == core.ReceiveAndDelete, r.lapses(d), payload)
+		var until time.Time // in a session, locks do not end one by one
+		if r.session == nil {
+			until = d.LockedUntil
+		}
+		id := r.link.Send(tag, r.mode == core.ReceiveAndDelete, until, payload)
 		if r.shared && r.mode == core.PeekLock {
 			r.sent[tag] = id
 		}

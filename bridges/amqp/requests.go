@@ -117,7 +117,7 @@ func (r *requestLink) received(m engine.Message) {
 		r.refused(m.Payload, rejected.Error)
 		return
 	}
-	judged := contentful[req.operation] && !m.Settled && !enlists
+	judged := operations[req.operation].contentful && !m.Settled && !enlists
 	switch {
 	case m.Settled, judged:
 	case enlists:
@@ -138,8 +138,13 @@ func (r *requestLink) received(m engine.Message) {
 	size := int64(len(m.Payload)) + cost
 	r.conn.buffered += size
 	id, holder := r.conn.identity, r.conn.holderOf(r.addr, &req)
-	holder.occupied()
-	answered := func(d dialect, resp response) {
+	if holder != nil { // its session must last, even after a detach, until the request is answered
+		holder.settling++
+	}
+	answered := func(resp response, err error, addr core.Address) {
+		if err != nil {
+			resp = r.conn.refused(r.link, &req, err, addr)
+		}
 		r.conn.buffered -= size
 		if judged {
 			r.link.Settle(m.ID, resp.outcome())
@@ -149,20 +154,20 @@ func (r *requestLink) received(m engine.Message) {
 		}
 		holder.answered(resp.settled)
 		r.link.Replenish(1)
-		r.conn.reply(r, &req, d, resp)
+		r.conn.reply(r, &req, resp)
 	}
-	if r.node == cbsNode {
-		r.conn.serveToken(r.link, &req, func(resp response) { answered(tokenDialect, resp) })
-		return
+	o := &operation{id: id, address: r.addr, session: holder.sessionHeld()}
+	switch {
+	case r.node == cbsNode:
+		r.conn.serveToken(&req, answered)
+	case enlists && operations[req.operation].enlistable:
+		r.enlist(o, &req, txn, size, answered)
+	default:
+		r.conn.async(func(ctx context.Context) func() {
+			resp, err := r.conn.carryOut(ctx, o, &req)
+			return func() { answered(resp, err, r.addr) }
+		})
 	}
-	if enlists && enlistable[req.operation] {
-		r.enlist(&req, txn, size, func(resp response) { answered(managementDialect, resp) })
-		return
-	}
-	r.conn.async(func(ctx context.Context) func() {
-		resp := r.conn.manage(ctx, id, r.link, r.addr, holder.sessionHeld(), &req)
-		return func() { answered(managementDialect, resp) }
-	})
 }
 
 // costOfRequest returns the memory of a request and the messages in it, without their bytes.
@@ -171,15 +176,6 @@ func costOfRequest(r *request) int64 {
 	list, _ := args.Get("messages")
 	messages, _ := list.(value.List)
 	return int64(1+len(messages)) * fair.Message
-}
-
-// contentful are the operations that can fail because of their content. The Go SDK takes a status
-// of 400 or 403 for the loss of its connection; to report the failure, it needs a rejection of the
-// request's delivery.
-var contentful = map[string]bool{
-	"com.microsoft:schedule-message":   true,
-	"com.microsoft:set-session-state":  true,
-	"com.microsoft:update-disposition": true,
 }
 
 func (resp *response) outcome() wire.DeliveryState {
@@ -196,16 +192,13 @@ func (r *requestLink) refused(head []byte, why *wire.Error) {
 	if err != nil || s.Properties == nil {
 		return
 	}
-	d, resp := managementDialect, response{status: 400, condition: why.Condition, text: why.Description}
-	if r.node == cbsNode {
-		d = tokenDialect
-	}
+	resp := response{status: 400, condition: why.Condition, text: why.Description}
 	for _, a := range answers {
 		if a.condition == why.Condition {
 			resp.status = a.status
 		}
 	}
-	r.conn.reply(r, &request{id: p.MessageID, replyTo: p.ReplyTo, headers: textProperties(s.ApplicationProperties)}, d, resp)
+	r.conn.reply(r, &request{id: p.MessageID, replyTo: p.ReplyTo, headers: textProperties(s.ApplicationProperties)}, resp)
 }
 
 func decodeRequest(payload []byte) (request, error) {
@@ -228,7 +221,7 @@ func decodeRequest(payload []byte) (request, error) {
 	return req, nil
 }
 
-func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
+func (c *conn) reply(r *requestLink, req *request, resp response) {
 	to := c.route(r.link.Session(), r.node, req.replyTo)
 	if to == nil {
 		c.log.Debug("cannot send a response: the client has no link with this reply-to address", "entity", r.node, "link", req.replyTo)
@@ -236,6 +229,10 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	}
 	if id, _ := req.headers.Get(trackingID); id != nil {
 		resp.tracking, _ = text(id)
+	}
+	d := managementDialect
+	if r.node == cbsNode {
+		d = tokenDialect
 	}
 	payload, err := encodeResponse(req.id, d, resp)
 	if err != nil {

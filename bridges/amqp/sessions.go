@@ -156,25 +156,10 @@ func (r *receiverLink) sessionFilters() value.Map {
 	return value.Map{{Key: asked.Key, Value: answer}}
 }
 
-func sessionProperties(s core.Session) value.Map {
-	return value.Map{
-		{Key: value.Symbol(lockedUntil), Value: ticks(s.LockedUntil())},
-		{Key: value.Symbol(trackingID), Value: newUUID().String()},
-	}
-}
-
 // ticks returns a time in .NET's unit: 100 ns since the year 1.
 func ticks(t time.Time) int64 {
 	const epoch, perMilli = 621_355_968_000_000_000, 10_000
 	return t.UnixMilli()*perMilli + epoch
-}
-
-// lapses returns until when the client may settle d, or zero if d is from a session.
-func (r *receiverLink) lapses(d *core.Delivery) time.Time {
-	if r.session != nil {
-		return time.Time{}
-	}
-	return d.LockedUntil
 }
 
 // drain stops deliveries because the bridge is stopping, but keeps a session until the connection
@@ -221,15 +206,8 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// occupied keeps the session, even after a detach, until answered reports the answer to a request.
-func (r *receiverLink) occupied() {
-	if r != nil {
-		r.settling++
-	}
-}
-
-// answered reverses the effect of occupied, and settles the deliveries of tokens, whose locks the
-// request ended: in a session that others may take over, clients settle only by requests.
+// answered ends a request that kept the session, and settles the deliveries of tokens, whose locks
+// the request ended: in a session that others may take over, clients settle only by requests.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return

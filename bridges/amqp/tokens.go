@@ -46,13 +46,13 @@ func (c *conn) attachTokens(l *engine.Link) {
 	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode}, maxTokenSize)
 }
 
-func (c *conn) serveToken(l *engine.Link, req *request, answered func(response)) {
+func (c *conn) serveToken(req *request, answered func(response, error, core.Address)) {
 	kind, _ := req.headers.Get("type")
 	name, _ := req.headers.Get("name")
 	kindText, _ := text(kind)
 	audience, ok := text(name)
 	token, isText := text(req.body)
-	refuse := func(err error) { answered(c.refused(l, req, err, core.Address{Entity: core.ResourcePath(audience)})) }
+	refuse := func(err error) { answered(response{}, err, core.Address{Entity: core.ResourcePath(audience)}) }
 	switch {
 	case req.operation != "put-token":
 		refuse(core.Refuse(core.NotImplemented, "The operation '%.60s' is not supported by $cbs: use put-token.", req.operation))
@@ -61,11 +61,11 @@ func (c *conn) serveToken(l *engine.Link, req *request, answered func(response))
 	case !ok || !isText:
 		refuse(core.Refuse(core.InvalidArgument, "A put-token request must have the application property 'name', and a string as its body."))
 	default:
-		c.putToken(l, req, token, audience, answered)
+		c.putToken(token, audience, answered)
 	}
 }
 
-func (c *conn) putToken(l *engine.Link, req *request, token, audience string, answered func(response)) {
+func (c *conn) putToken(token, audience string, answered func(response, error, core.Address)) {
 	hosts := c.hosts()
 	c.async(func(ctx context.Context) func() {
 		grant, addr, err := c.verify(ctx, hosts, token, audience)
@@ -73,11 +73,7 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 			if err == nil {
 				err = c.allow(grant)
 			}
-			if err != nil {
-				answered(c.refused(l, req, err, addr))
-				return
-			}
-			answered(response{status: 202, text: "Accepted"})
+			answered(response{status: 202, text: "Accepted"}, err, addr)
 		}
 	})
 }

@@ -461,28 +461,13 @@ func (p *provisional) disposedAgain(settled bool) {
 	r.link.Session().Acknowledge(p.id, r.conn.rejected(r.link, core.LockLost, r.addr))
 }
 
-// enlistable are the operations that can be part of a transaction. Others are carried out at once,
-// because clients name the current transaction in every request.
-var enlistable = map[string]bool{
-	"com.microsoft:update-disposition":       true,
-	"com.microsoft:schedule-message":         true,
-	"com.microsoft:cancel-scheduled-message": true,
-	"com.microsoft:set-session-state":        true,
-}
-
-func (r *requestLink) enlist(req *request, state wire.TransactionalState, size int64, answered func(response)) {
-	id, session := r.conn.identity, r.conn.holderOf(r.addr, req).sessionHeld()
+func (r *requestLink) enlist(o *operation, req *request, state wire.TransactionalState, size int64, answered func(response, error, core.Address)) {
 	var resp response
-	r.conn.enlist(r.link, r.addr, bytes.Clone(state.TxnID), size, func(ctx context.Context, work core.Transaction) error {
-		var err error
-		resp, err = r.conn.carryOut(ctx, &operation{id: id, address: r.addr, session: session, work: work}, req)
+	r.conn.enlist(r.link, r.addr, bytes.Clone(state.TxnID), size, func(ctx context.Context, work core.Transaction) (err error) {
+		o.work = work
+		resp, err = r.conn.carryOut(ctx, o, req)
 		return err
-	}, func(_ *transaction, err error) {
-		if err != nil {
-			resp = r.conn.refused(r.link, req, err, r.addr)
-		}
-		answered(resp)
-	})
+	}, func(_ *transaction, err error) { answered(resp, err, r.addr) })
 }
 
 func (c *conn) enlisting(l *engine.Link, txn []byte, outcome wire.DeliveryState, err error, addr core.Address) wire.DeliveryState {

@@ -37,8 +37,8 @@ type Bridge struct {
 	auth     core.Authority
 	opts     Options
 	upgrader *upgrader
-	group    *connGroup
 	refusals *refusals.Log
+	*connGroup
 
 	places *fair.Pool // limits the connections of clients that have signed in
 
@@ -50,23 +50,16 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{
 		front: front, auth: auth, opts: o, Conns: link.NewConns[*conn](),
-		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), group: newConnGroup(), refusals: refusals.New(),
+		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), connGroup: newConnGroup(), refusals: refusals.New(),
 		places: fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge()),
 	}
 	bridge.opts.Clients.Add(bridge)
 	return bridge
 }
 
-// When ctx ends, Run refuses new connections, drains the others, and returns nil when all are
-// closed.
-func (b *Bridge) Run(ctx context.Context) error {
-	b.group.drainAfter(ctx)
-	return nil
-}
-
 // ServeHTTP returns before the connection ends, so that the memory of the request is freed.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.group.done)
+	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.done)
 	if err != nil {
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
@@ -81,21 +74,21 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Bridge) enter() (refusal string) {
-	if refusal = b.group.enter(); refusal != "" {
+	if refusal = b.connGroup.enter(); refusal != "" {
 		return refusal
 	}
 	if b.places.Exhausted() {
-		b.group.done()
+		b.done()
 		return fmt.Sprintf("This gateway has %d WebSocket connections, which is the limit: close some, or raise the setting websocket.max-connections.", b.opts.MaxConnections)
 	}
 	return ""
 }
 
 func (b *Bridge) serve(c *conn) {
-	defer b.group.done()
+	defer b.done()
 	defer b.Remove(c)
 	defer c.dispose()
-	err := c.run(b.group.ctx)
+	err := c.run(b.ctx)
 	c.log.Debug("connection closed", "err", err)
 }
 
@@ -206,11 +199,14 @@ func (g *connGroup) enter() (refusal string) {
 
 func (g *connGroup) done() { g.members.Done() }
 
-func (g *connGroup) drainAfter(ctx context.Context) {
+// When ctx ends, Run refuses new connections, drains the others, and returns nil when all are
+// closed.
+func (g *connGroup) Run(ctx context.Context) error {
 	<-ctx.Done()
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	g.stop()
 	g.members.Wait()
+	return nil
 }

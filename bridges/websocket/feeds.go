@@ -109,7 +109,11 @@ func (c *conn) openFeed(q *request) {
 	}
 	identity := c.identity
 	if ofSession {
-		f.cancel = c.wait(f.patience(q), func(ctx context.Context) func() {
+		patience := operationTimeout
+		if q.nextSession {
+			patience = max(q.wait, time.Millisecond)
+		}
+		f.cancel = c.wait(patience, func(ctx context.Context) func() {
 			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
 			if q.shared {
 				so.Sharing = core.NonExclusive
@@ -134,13 +138,6 @@ func (c *conn) openFeed(q *request) {
 			f.opened(q, err)
 		}
 	})
-}
-
-func (f *feed) patience(q *request) time.Duration {
-	if q.nextSession {
-		return max(q.wait, time.Millisecond)
-	}
-	return operationTimeout
 }
 
 func (f *feed) opened(q *request, err error) {
@@ -333,12 +330,10 @@ func (c *conn) drainFeed(q *request) {
 			return
 		}
 		f.taking = true
-		f.receiver.Drain(func(int) { c.owner.Do(f.tookBack) })
+		f.receiver.Drain(func(int) {
+			c.owner.Do(func() { f.taking, f.asked, f.askedBytes = false, 0, 0 })
+		})
 	})
-}
-
-func (f *feed) tookBack() {
-	f.taking, f.asked, f.askedBytes = false, 0, 0
 }
 
 func (f *feed) drained() {

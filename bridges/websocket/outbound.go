@@ -48,17 +48,6 @@ const (
 // writeBuffers hold frames until they are written. Idle connections have none.
 var writeBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-func takeBuffer() []byte {
-	b := writeBuffers.Get().(*[]byte)
-	return (*b)[:0]
-}
-
-func giveBuffer(b []byte) {
-	if cap(b) <= keptBuffer {
-		writeBuffers.Put(&b)
-	}
-}
-
 // growOut makes room for a large message at once, because the buffer would otherwise be copied
 // repeatedly while the frame is encoded.
 func (c *conn) growOut(size int) {
@@ -188,7 +177,9 @@ func (c *conn) write() bool {
 
 func (c *conn) wrote(buf []byte, err error) {
 	c.writing = 0
-	giveBuffer(buf)
+	if cap(buf) <= keptBuffer {
+		writeBuffers.Put(&buf)
+	}
 	if c.pinged == pingLeaves {
 		c.pinged, c.pong = noPing, time.Now().Add(c.bridge.opts.PingInterval)
 	}
@@ -213,7 +204,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 		return
 	}
 	if c.out == nil {
-		c.out = takeBuffer()
+		c.out = (*writeBuffers.Get().(*[]byte))[:0]
 	}
 	out, mark := openFrame(c.out)
 	w := codec.NewWriter(c.encoding, out)

@@ -92,7 +92,10 @@ func (c *conn) enter(id core.Identity) error {
 		vacate()
 		return err
 	}
-	leave, err := c.bridge.auth.Enter(id, func(reason error) { c.owner.Do(func() { c.expel(reason) }) })
+	leave, err := c.bridge.auth.Enter(id, func(reason error) {
+		_, text := words(reason)
+		c.owner.Do(func() { c.close(closeExpelled, text) })
+	})
 	if err != nil {
 		dismiss()
 		vacate()
@@ -109,11 +112,6 @@ func (c *conn) enter(id core.Identity) error {
 
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full. It closed this connection, which used more of it than any other. Connect again.")
-}
-
-func (c *conn) expel(reason error) {
-	_, text := words(reason)
-	c.close(closeExpelled, text)
 }
 
 // checkIdentity warns the client before its last grant expires, closes the connection when that has

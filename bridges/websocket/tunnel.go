@@ -31,32 +31,25 @@ type Tunnel struct {
 	upgrader *upgrader
 	serve    func(context.Context, net.Conn) error
 	log      *slog.Logger
-	group    *connGroup
+	*connGroup
 }
 
 // NewTunnel returns a tunnel that passes each connection to serve, which must close it and must
 // return within some time after the end of its context.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
-}
-
-// When ctx ends, Run refuses new connections, drains the others, and returns nil when all are
-// closed.
-func (t *Tunnel) Run(ctx context.Context) error {
-	t.group.drainAfter(ctx)
-	return nil
+	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, connGroup: newConnGroup()}
 }
 
 // ServeHTTP returns before the connection ends, so that the memory of the request is freed.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.group.enter, t.group.done)
+	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.enter, t.done)
 	if err != nil {
 		t.log.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
 	go func() {
-		defer t.group.done()
-		_ = t.serve(t.group.ctx, newStream(ws, in, r)) // serve logs its errors
+		defer t.done()
+		_ = t.serve(t.ctx, newStream(ws, in, r)) // serve logs its errors
 	}()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -26,15 +27,6 @@ var tags = [...]string{
 	value.KindTimestamp: "$timestamp", value.KindUUID: "$uuid", value.KindBinary: "$binary", value.KindString: "",
 	value.KindSymbol: "$symbol", value.KindList: "", value.KindMap: "$map", value.KindArray: "$array",
 	value.KindDescribed: "$described",
-}
-
-func kindOfTag(tag string) (value.Kind, bool) {
-	for k, t := range tags {
-		if t != "" && t == tag {
-			return value.Kind(k), true
-		}
-	}
-	return value.KindInvalid, false
 }
 
 func Read(r codec.Reader) (any, error) { return read(r, 0) }
@@ -115,8 +107,8 @@ func readMap(r codec.Reader, depth int) (any, error) {
 }
 
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
-	k, ok := kindOfTag(tag)
-	if !ok {
+	k := value.Kind(max(0, slices.Index(tags[:], tag)))
+	if k == value.KindInvalid {
 		return nil, Wrong(`has the member %.40q, which is not the name of a type: write a map whose only key begins with $ as {"$map": …}`, tag)
 	}
 	switch k {
@@ -396,11 +388,8 @@ func decodeBase64(text []byte) ([]byte, error) {
 
 func readPairs(r codec.Reader, depth int) (any, error) {
 	m, err := ReadList(r, "a list of pairs", func(r codec.Reader) (e value.Entry, err error) {
-		vs, err := readFew(r, depth, 2)
-		if err != nil || len(vs) != 2 {
-			return e, orWrong(err, "must be a list with a key and a value")
-		}
-		return value.Entry{Key: vs[0], Value: vs[1]}, nil
+		pair, err := readPair(r, depth, "must be a list with a key and a value")
+		return value.Entry{Key: pair[0], Value: pair[1]}, err
 	})
 	return value.Map(m), err
 }
@@ -420,30 +409,24 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 	return all, nil
 }
 
-// readFew decodes a list of at most n elements that stands for one value. For anything else it
-// returns nil.
-func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
+// readPair decodes a list of two elements. For anything else the error has the text wrong.
+func readPair(r codec.Reader, depth int, wrong string) (pair [2]any, err error) {
 	if r.Kind() != codec.List {
-		return nil, nil
+		return pair, Wrong("%s", wrong)
 	}
-	for r.Open(); r.More(); {
-		if len(vs) == n {
-			return nil, nil
+	n := 0
+	for r.Open(); r.More(); n++ {
+		if n == len(pair) {
+			return pair, Wrong("%s", wrong)
 		}
-		v, err := read(r, depth)
-		if err != nil {
-			return nil, At(len(vs), err)
+		if pair[n], err = read(r, depth); err != nil {
+			return pair, At(n, err)
 		}
-		vs = append(vs, v)
 	}
-	return vs, nil
-}
-
-func orWrong(err error, text string) error {
-	if err != nil {
-		return err
+	if n != len(pair) {
+		err = Wrong("%s", wrong)
 	}
-	return Wrong("%s", text)
+	return pair, err
 }
 
 // readArray decodes [type, [element, …]] or [type, [element, …], descriptor].
@@ -494,11 +477,8 @@ func kindNamed(name string) value.Kind {
 }
 
 func readDescribed(r codec.Reader, depth int) (any, error) {
-	vs, err := readFew(r, depth, 2)
-	if err != nil || len(vs) != 2 {
-		return nil, orWrong(err, "must be a list with a descriptor and a value")
-	}
-	return value.Described{Descriptor: vs[0], Value: vs[1]}, nil
+	pair, err := readPair(r, depth, "must be a list with a descriptor and a value")
+	return value.Described{Descriptor: pair[0], Value: pair[1]}, err
 }
 
 func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
