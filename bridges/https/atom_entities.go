@@ -74,12 +74,15 @@ func (m *management) putEntity() error {
 	if err != nil {
 		return err
 	}
-	p := put{management: m, kind: kind, description: description}
-	do, status := p.create, http.StatusCreated
-	if m.r.Header.Get("If-Match") != "" {
-		do, status = p.update, http.StatusOK
+	ctx := core.WithHosts(m.r.Context(), append(bridges.Hosts(m.r), m.at.host()))
+	var entity core.Entity
+	runtime, status := core.Runtime{Availability: "Available"}, http.StatusCreated
+	if m.r.Header.Get("If-Match") == "" {
+		entity, err = m.create(ctx, kind, description)
+	} else {
+		status = http.StatusOK
+		entity, runtime, err = m.update(ctx, kind, description)
 	}
-	entity, runtime, err := do(core.WithHosts(m.r.Context(), append(bridges.Hosts(m.r), m.at.host())))
 	if err != nil {
 		return m.denied(write, err)
 	}
@@ -110,65 +113,60 @@ func (t target) kind(description *node) (core.Kind, error) {
 	return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: for '%s' it must be <QueueDescription> or <TopicDescription>.", name, t.entity)
 }
 
-type put struct {
-	*management
-	kind        core.Kind
-	description *node
-}
-
-func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
-	rt.Availability = "Available"
-	settings := core.DefaultSettings(p.kind)
-	if err := readSettings(p.description, p.kind, &settings); err != nil {
-		return e, rt, err
+func (m *management) create(ctx context.Context, kind core.Kind, description *node) (e core.Entity, err error) {
+	settings := core.DefaultSettings(kind)
+	if err := m.read(description, kind, &core.Settings{}, &settings); err != nil {
+		return e, err
 	}
-	if settings.EnablePartitioning && p.description.child("SupportOrdering") == nil {
+	if settings.EnablePartitioning && description.child("SupportOrdering") == nil {
 		settings.SupportOrdering = false // several partitions have no common order
 	}
-	if err := p.checkForwarding(&core.Settings{}, &settings); err != nil {
-		return e, rt, err
-	}
 	var first *core.Rule
-	if n := p.description.child("DefaultRuleDescription"); p.kind == core.Subscription && n != nil && !n.null {
+	if n := description.child("DefaultRuleDescription"); kind == core.Subscription && n != nil && !n.null {
 		first = new(core.Rule)
 		if *first, err = readRule(n); err != nil {
-			return e, rt, err
+			return e, err
 		}
 	}
-	e, err = p.front.CreateEntity(ctx, p.id, p.kind, p.target.node(), settings, first)
-	return e, rt, err
+	return m.front.CreateEntity(ctx, m.id, kind, m.target.node(), settings, first)
 }
 
-// update changes an entity. Omitted settings get their defaults, except those that some SDK cannot
-// send or that cannot change: these keep their values.
-func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
-	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
+// read reads settings into after, and checks the rights on new destinations of forwarding.
+func (m *management) read(description *node, kind core.Kind, before, after *core.Settings) error {
+	if err := readSettings(description, kind, after); err != nil {
+		return err
+	}
+	return m.checkForwarding(before, after)
+}
+
+// keptSettings keep their values if an update omits them: some SDK cannot send them, or they cannot
+// change.
+var keptSettings = [...]string{
+	"RequiresSession", "RequiresDuplicateDetection", "EnablePartitioning", "EnableSubscriptionPartitioning",
+	"FilteringMessagesBeforePublishing", "SupportOrdering", "EnableExpress", "IsAnonymousAccessible",
+}
+
+// update changes an entity. Omitted settings get their defaults, except for keptSettings.
+func (m *management) update(ctx context.Context, kind core.Kind, description *node) (e core.Entity, rt core.Runtime, err error) {
+	before, rt, err := m.front.Entity(ctx, m.id, m.target.node())
 	if err != nil {
 		return e, rt, err
 	}
-	if before.Kind != p.kind {
+	if before.Kind != kind {
 		return e, rt, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>, but '%s' is a %s: the content must be <%s>.",
-			descriptions[p.kind], before.Name, before.Kind, descriptions[before.Kind])
+			descriptions[kind], before.Name, before.Kind, descriptions[before.Kind])
 	}
-	settings := core.DefaultSettings(p.kind)
-	settings.RequiresSession = before.Settings.RequiresSession
-	settings.RequiresDuplicateDetection = before.Settings.RequiresDuplicateDetection
-	settings.EnablePartitioning = before.Settings.EnablePartitioning
-	settings.EnableSubscriptionPartitioning = before.Settings.EnableSubscriptionPartitioning
-	settings.FilteringMessagesBeforePublishing = before.Settings.FilteringMessagesBeforePublishing
-	settings.SupportOrdering = before.Settings.SupportOrdering
-	settings.EnableExpress = before.Settings.EnableExpress
-	settings.IsAnonymousAccessible = before.Settings.IsAnonymousAccessible
-	if p.kind == core.Subscription { // the Go SDK does not send the status of subscriptions
+	settings := core.DefaultSettings(kind)
+	for _, name := range keptSettings {
+		core.SettingNamed(name).Copy(&settings, &before.Settings)
+	}
+	if kind == core.Subscription { // the Go SDK does not send the status of subscriptions
 		settings.Status = before.Settings.Status
 	}
-	if err := readSettings(p.description, p.kind, &settings); err != nil {
+	if err := m.read(description, kind, &before.Settings, &settings); err != nil {
 		return e, rt, err
 	}
-	if err := p.checkForwarding(&before.Settings, &settings); err != nil {
-		return e, rt, err
-	}
-	e, err = p.front.UpdateEntity(ctx, p.id, p.target.node(), settings)
+	e, err = m.front.UpdateEntity(ctx, m.id, m.target.node(), settings)
 	return e, rt, err
 }
 
@@ -335,15 +333,15 @@ const (
 
 // checkForwarding requires the right Send on each new destination of forwarding, because the client
 // will send to it: from the header's token for it or, without one, from the request's identity.
-func (p *put) checkForwarding(before, after *core.Settings) error {
+func (m *management) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader
 		if setting != "ForwardTo" {
 			header = forwardDeadLetterHeader
 		}
-		id := p.id
-		if token := p.r.Header.Get(header); token != "" {
-			grant, err := p.auth.Token(p.r.Context(), bridges.Hosts(p.r), token, "")
+		id := m.id
+		if token := m.r.Header.Get(header); token != "" {
+			grant, err := m.auth.Token(m.r.Context(), bridges.Hosts(m.r), token, "")
 			if core.CodeOf(err) == core.Unauthorized {
 				return unauthorized("%s: the token in the header %s is refused. %s", setting, header, core.TextOf(err))
 			}
@@ -352,10 +350,10 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			}
 			grant.Rights &= core.Send // the token gives no right but Send, and that only on the destination
 			id = core.Identity{grant}
-			if p.id.NamespaceID() != grant.NamespaceID {
+			if m.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)
 			}
-			p.id = append(slices.Clone(p.id), grant) // appended, because With would replace a grant for the same policy and scope
+			m.id = append(slices.Clone(m.id), grant) // appended, because With would replace a grant for the same policy and scope
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
 			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", setting, to, header)

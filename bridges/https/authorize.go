@@ -1,7 +1,6 @@
 package https
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -63,12 +62,6 @@ type visitKey struct{}
 type visit struct {
 	proven bool
 	memory *fair.Waiter
-}
-
-// visited returns r with a visit, whose memory the caller must close.
-func (b *Bridge) visited(r *http.Request) (*http.Request, *visit) {
-	v := &visit{memory: b.opts.Budget.Waiter(nil)}
-	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v)), v
 }
 
 func visitOf(r *http.Request) *visit {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -87,42 +88,33 @@ func isTruncated(err error) bool {
 
 func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 	m := &core.Message{Body: core.Body{Kind: core.BodyNone}}
-	var seen [3]bool
-	once := func(i int, field string) error {
-		if seen[i] {
-			return fmt.Errorf("%s appears twice", field)
-		}
-		seen[i] = true
-		return nil
-	}
+	members := [...]string{"Body", "BrokerProperties", "UserProperties"}
+	var seen [len(members)]bool
 	err := readObject(dec, "the value", func(key string) error {
+		at := slices.IndexFunc(members[:], func(name string) bool { return strings.EqualFold(key, name) })
 		switch {
-		case strings.EqualFold(key, "Body"):
-			if err := once(0, "Body"); err != nil {
-				return err
-			}
-			v, err := dec.Token()
-			if err != nil || v == nil {
-				return err
-			}
-			s, ok := v.(string)
-			if !ok {
-				return fmt.Errorf("%s is %s: it must be %s", "Body", describe(v), formString)
-			}
-			m.Body = core.Body{Kind: core.BodyData, Bytes: []byte(s)}
-			return nil
-		case strings.EqualFold(key, "BrokerProperties"):
-			if err := once(1, "BrokerProperties"); err != nil {
-				return err
-			}
+		case at < 0:
+			return skipValue(dec)
+		case seen[at]:
+			return fmt.Errorf("%s appears twice", members[at])
+		}
+		seen[at] = true
+		switch members[at] {
+		case "BrokerProperties":
 			return readBrokerProperties(dec, m)
-		case strings.EqualFold(key, "UserProperties"):
-			if err := once(2, "UserProperties"); err != nil {
-				return err
-			}
+		case "UserProperties":
 			return readUserProperties(dec, m)
 		}
-		return skipValue(dec)
+		v, err := dec.Token()
+		if err != nil || v == nil {
+			return err
+		}
+		s, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("Body is %s: it must be %s", describe(v), formString)
+		}
+		m.Body = core.Body{Kind: core.BodyData, Bytes: []byte(s)}
+		return nil
 	})
 	return m, err
 }

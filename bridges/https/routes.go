@@ -52,8 +52,9 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Context != nil {
 		r = r.WithContext(b.opts.Context(r))
 	}
-	r, v := b.visited(r)
+	v := &visit{memory: b.opts.Budget.Waiter(nil)}
 	defer v.memory.Close()
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	switch err := b.dispatch(w, r); {
 	case err == nil:
 	case r.Context().Err() != nil && !isTooSlow(err):
