@@ -18,7 +18,7 @@ func (b Body) Payload() (payload []byte, ok bool) {
 		return b.Bytes, true
 	case BodyDataSections:
 		joined := make([]byte, 0, len(b.Bytes))
-		ok := b.eachSection(func(section []byte) error {
+		ok := b.EachSection(func(section []byte) error {
 			data, _, err := value.ReadBinary(section)
 			joined = append(joined, data...)
 			return err
@@ -33,7 +33,7 @@ func (b Body) Payload() (payload []byte, ok bool) {
 // the sections together are too large.
 func (b Body) Value() (any, error) {
 	var sections value.List
-	err := b.eachSection(func(section []byte) error {
+	err := b.EachSection(func(section []byte) error {
 		if len(sections) > 0 && len(b.Bytes) > maxSections {
 			return fmt.Errorf("the sections of the body have %d bytes in total: at most %d are allowed", len(b.Bytes), maxSections)
 		}
@@ -53,7 +53,8 @@ func (b Body) Value() (any, error) {
 	}
 }
 
-func (b Body) eachSection(f func(section []byte) error) error {
+// EachSection calls f with the encoded value of each section, until an error.
+func (b Body) EachSection(f func(section []byte) error) error {
 	for rest := b.Bytes; len(rest) > 0; {
 		section, after, err := value.ReadRaw(rest)
 		if err != nil {

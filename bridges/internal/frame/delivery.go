@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/base64"
+	"io"
 	"iter"
 	"math"
 	"strings"
@@ -123,38 +124,37 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 		writeData(w, m, m.Body.Bytes, binary)
 		return
 	case core.BodyDataSections:
-		sections, size, ok := dataSections(m.Body.Bytes)
-		switch {
-		case !ok:
-		case large:
-			w.Key("binary").BinaryParts(size, sections)
-			return
-		default:
-			joined := make([]byte, 0, size)
-			for data := range sections {
-				joined = append(joined, data...)
+		if !large {
+			if joined, ok := m.Body.Payload(); ok {
+				writeData(w, m, joined, binary)
+				return
 			}
-			writeData(w, m, joined, binary)
+		} else if sections, size, err := dataSections(m.Body); err == nil {
+			w.Key("binary").BinaryParts(size, sections)
 			return
 		}
 	case core.BodyValue:
-		v, rest, ok := cutSection(m.Body.Bytes)
-		switch {
-		case !ok || len(rest) > 0:
-		case large && !isShort(w, v):
-		default:
-			WriteValue(w.Key("value"), v)
+		n, only := 0, []byte(nil)
+		err := m.Body.EachSection(func(v []byte) error {
+			n, only = n+1, v
+			return nil
+		})
+		if err == nil && n == 1 && (!large || isShort(w, only)) {
+			WriteValue(w.Key("value"), only)
 			return
 		}
 	case core.BodySequence:
-		isList := func(v []byte) bool { return value.KindOf(v) == value.KindList }
-		if len(m.Body.Bytes) > 0 && !large && eachSection(m.Body.Bytes, isList) {
-			n := 0
+		n := 0
+		err := m.Body.EachSection(func(v []byte) error {
+			n++
+			_, _, _, err := value.ReadList(v)
+			return err
+		})
+		if err == nil && n > 0 && !large {
 			w.Key("sequence").OpenList()
-			eachSection(m.Body.Bytes, func(v []byte) bool {
+			_ = m.Body.EachSection(func(v []byte) error {
 				WriteValue(w, v)
-				n++
-				return true
+				return nil
 			})
 			w.CloseList(n)
 			return
@@ -213,38 +213,18 @@ func isShortText(w codec.Writer, s []byte) bool {
 	return size <= base64.StdEncoding.EncodedLen(len(s)) && utf8.Valid(s)
 }
 
-func dataSections(encoded []byte) (sections iter.Seq[[]byte], size int, ok bool) {
-	if !eachSection(encoded, func(v []byte) bool {
+func dataSections(b core.Body) (sections iter.Seq[[]byte], size int, err error) {
+	err = b.EachSection(func(v []byte) error {
 		data, _, err := value.ReadBinary(v)
 		size += len(data)
-		return err == nil
-	}) {
-		return nil, 0, false
-	}
+		return err
+	})
 	return func(yield func([]byte) bool) {
-		eachSection(encoded, func(v []byte) bool {
-			data, _, _ := value.ReadBinary(v)
-			return yield(data)
+		_ = b.EachSection(func(v []byte) error {
+			if data, _, err := value.ReadBinary(v); err == nil && yield(data) {
+				return nil
+			}
+			return io.EOF // ends the iteration
 		})
-	}, size, true
-}
-
-func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
-	for len(encoded) > 0 {
-		v, rest, ok := cutSection(encoded)
-		if !ok || !f(v) {
-			return false
-		}
-		encoded = rest
-	}
-	return true
-}
-
-func cutSection(encoded []byte) (v, rest []byte, ok bool) {
-	section, rest, err := value.ReadRaw(encoded)
-	if err != nil || value.KindOf(section) != value.KindDescribed {
-		return section, rest, err == nil
-	}
-	_, v, err = value.ReadRaw(section[1:])
-	return v, rest, err == nil
+	}, size, err
 }
