@@ -14,68 +14,40 @@ type jsonWriter struct {
 	start int
 }
 
-func (w *jsonWriter) value() {
+// next returns dst, to which a value is to be appended: with a comma if there is one before it.
+func (w *jsonWriter) next() []byte {
 	if n := len(w.dst); n > w.start {
 		switch w.dst[n-1] {
 		case '{', '[', ':':
 		default:
-			w.dst = append(w.dst, ',')
+			return append(w.dst, ',')
 		}
 	}
+	return w.dst
 }
 
 func (w *jsonWriter) Encoding() Encoding { return JSON }
 
-func (w *jsonWriter) Null() {
-	w.value()
-	w.dst = append(w.dst, "null"...)
-}
-
-func (w *jsonWriter) Bool(v bool) {
-	w.value()
-	w.dst = strconv.AppendBool(w.dst, v)
-}
-
-func (w *jsonWriter) Int(v int64) {
-	w.value()
-	w.dst = strconv.AppendInt(w.dst, v, 10)
-}
-
-func (w *jsonWriter) Uint(v uint64) {
-	w.value()
-	w.dst = strconv.AppendUint(w.dst, v, 10)
-}
-
-func (w *jsonWriter) Float(v float64) {
-	w.value()
-	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, 64)
-}
-
+func (w *jsonWriter) Null()           { w.dst = append(w.next(), "null"...) }
+func (w *jsonWriter) Bool(v bool)     { w.dst = strconv.AppendBool(w.next(), v) }
+func (w *jsonWriter) Int(v int64)     { w.dst = strconv.AppendInt(w.next(), v, 10) }
+func (w *jsonWriter) Uint(v uint64)   { w.dst = strconv.AppendUint(w.next(), v, 10) }
+func (w *jsonWriter) Float(v float64) { w.dst = strconv.AppendFloat(w.next(), v, 'g', -1, 64) }
 func (w *jsonWriter) Float32(v float32) {
-	w.value()
-	w.dst = strconv.AppendFloat(w.dst, float64(v), 'g', -1, 32)
+	w.dst = strconv.AppendFloat(w.next(), float64(v), 'g', -1, 32)
 }
-
-func (w *jsonWriter) Text(v string) {
-	w.value()
-	w.dst = value.AppendStringJSON(w.dst, v, false)
-}
-
-func (w *jsonWriter) TextBytes(v []byte) {
-	w.value()
-	w.dst = value.AppendStringJSON(w.dst, v, false)
-}
+func (w *jsonWriter) Text(v string)      { w.dst = value.AppendStringJSON(w.next(), v, false) }
+func (w *jsonWriter) TextBytes(v []byte) { w.dst = value.AppendStringJSON(w.next(), v, false) }
+func (w *jsonWriter) JSON(text []byte)   { w.dst = append(w.next(), text...) }
 
 func (w *jsonWriter) Binary(v []byte) {
-	w.value()
-	w.dst = append(w.dst, '"')
+	w.dst = append(w.next(), '"')
 	w.dst = base64.StdEncoding.AppendEncode(w.dst, v)
 	w.dst = append(w.dst, '"')
 }
 
 func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
-	w.value()
-	w.dst = append(w.dst, '"')
+	w.dst = append(w.next(), '"')
 	var rest []byte // bytes that do not yet fill four characters of base64
 	for v := range parts {
 		if len(rest) > 0 {
@@ -103,21 +75,15 @@ func (w *jsonWriter) Instant(ms int64) {
 		w.Int(ms)
 		return
 	}
-	w.value()
-	w.dst = append(w.dst, '"')
+	w.dst = append(w.next(), '"')
 	w.dst = t.AppendFormat(w.dst, instantForm)
 	w.dst = append(w.dst, '"')
 }
 
-func (w *jsonWriter) JSON(text []byte) {
-	w.value()
-	w.dst = append(w.dst, text...)
-}
-
-func (w *jsonWriter) OpenMap() {
-	w.value()
-	w.dst = append(w.dst, '{')
-}
+func (w *jsonWriter) OpenMap()      { w.dst = append(w.next(), '{') }
+func (w *jsonWriter) CloseMap()     { w.dst = append(w.dst, '}') }
+func (w *jsonWriter) OpenList()     { w.dst = append(w.next(), '[') }
+func (w *jsonWriter) CloseList(int) { w.dst = append(w.dst, ']') }
 
 func (w *jsonWriter) Key(name string) Writer {
 	w.Text(name)
@@ -130,15 +96,5 @@ func (w *jsonWriter) KeyBytes(name []byte) {
 	w.dst = append(w.dst, ':')
 }
 
-func (w *jsonWriter) CloseMap() { w.dst = append(w.dst, '}') }
-
-func (w *jsonWriter) OpenList() {
-	w.value()
-	w.dst = append(w.dst, '[')
-}
-
-func (w *jsonWriter) CloseList(int) { w.dst = append(w.dst, ']') }
-
-func (w *jsonWriter) Len() int { return len(w.dst) }
-
+func (w *jsonWriter) Len() int      { return len(w.dst) }
 func (w *jsonWriter) Bytes() []byte { return w.dst }
