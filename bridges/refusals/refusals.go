@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -31,14 +33,14 @@ const (
 
 type Log struct{ known, strangers bucket }
 
-func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
+func New() *Log { return &Log{known: bucket{lines: newLimiter(ofKnown)}, strangers: bucket{lines: newLimiter(ofStrangers)}} }
 
 type Share struct {
 	of  *Log
-	own bucket
+	own *rate.Limiter
 }
 
-func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
+func (l *Log) Share() *Share { return &Share{of: l, own: newLimiter(ofOne)} }
 
 type Told struct {
 	Tracking string
@@ -48,14 +50,14 @@ type Told struct {
 	Stranger bool
 }
 
-func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
+func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, s.own, t, more) }
 
 // Write logs a failure of the gateway as an error, a time-out or cancelled call for debugging, and
 // others as info. Lines above the limits get the level debug; the next line within the limits
 // contains their number.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
-func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
+func (l *Log) write(log *slog.Logger, own *rate.Limiter, t Told, more []any) {
 	level, leftOut := slog.LevelInfo, 0
 	switch {
 	case errors.Is(t.Err, context.Canceled): // the client has disconnected, or the gateway stops
@@ -105,55 +107,29 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket limits log lines. Lines that it has not used accumulate for a burst.
-type bucket struct {
-	rate float64
+// newLimiter allows lines per second. Lines that are not used accumulate for a burst.
+func newLimiter(perSecond int) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), perSecond*burst) }
 
+type bucket struct {
 	mu      sync.Mutex
-	level   float64
-	filled  time.Time
+	lines   *rate.Limiter
 	leftOut int
 }
 
-// take takes a line from b and, if own is not nil, from own. If b or own is empty, it counts the
+// take takes a line from b and, if own is not nil, from own. If b or own has none, it counts the
 // line as left out. leftOut is how many lines were left out before this one.
-func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
+func (b *bucket) take(own *rate.Limiter, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if own != nil && !own.has(now) || !b.fill(now) {
+	if own != nil && own.TokensAt(now) < 1 || !b.lines.AllowN(now, 1) {
 		b.leftOut++
 		return 0, false
 	}
 	if own != nil {
-		own.spend()
+		own.AllowN(now, 1)
 	}
-	b.level--
 	leftOut, b.leftOut = b.leftOut, 0
 	return leftOut, true
-}
-
-func (b *bucket) has(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.fill(now)
-}
-
-func (b *bucket) spend() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.level--
-}
-
-// fill adds lines for the time since the last call, and reports whether one is left. b.mu is held.
-func (b *bucket) fill(now time.Time) bool {
-	most := b.rate * burst
-	if b.filled.IsZero() {
-		b.level = most
-	} else {
-		b.level = min(b.level+now.Sub(b.filled).Seconds()*b.rate, most)
-	}
-	b.filled = now
-	return b.level >= 1
 }
 
 func NewID() string {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -22,17 +24,16 @@ const (
 
 // Several streams may share one output. Lines beyond the limits are counted and dropped.
 type output struct {
-	log *slog.Logger
+	log   *slog.Logger
+	lines *rate.Limiter
 
-	mu     sync.Mutex
-	tokens float64
-	filled time.Time
-	left   int // lines dropped since the last logged one
-	tail   []string
+	mu   sync.Mutex
+	left int // lines dropped since the last logged one
+	tail []string
 }
 
 func newOutput(log *slog.Logger) *output {
-	return &output{log: log, tokens: linesBurst, filled: time.Now()}
+	return &output{log: log, lines: rate.NewLimiter(linesSecond, linesBurst)}
 }
 
 func (o *output) follow(r io.Reader) {
@@ -89,15 +90,11 @@ func (w *lineWriter) flush() {
 
 func (o *output) line(b []byte) {
 	o.mu.Lock()
-	now := time.Now()
-	o.tokens = min(linesBurst, o.tokens+now.Sub(o.filled).Seconds()*linesSecond)
-	o.filled = now
-	if o.tokens < 1 {
+	if !o.lines.Allow() {
 		o.left++
 		o.mu.Unlock()
 		return
 	}
-	o.tokens--
 	left := o.left
 	o.left = 0
 	o.mu.Unlock()
