@@ -33,7 +33,9 @@ const (
 
 type Log struct{ known, strangers bucket }
 
-func New() *Log { return &Log{known: bucket{lines: newLimiter(ofKnown)}, strangers: bucket{lines: newLimiter(ofStrangers)}} }
+func New() *Log {
+	return &Log{known: bucket{lines: newLimiter(ofKnown)}, strangers: bucket{lines: newLimiter(ofStrangers)}}
+}
 
 type Share struct {
 	of  *Log
@@ -108,7 +110,9 @@ func cut(s string, most int) string {
 }
 
 // newLimiter allows lines per second. Lines that are not used accumulate for a burst.
-func newLimiter(perSecond int) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), perSecond*burst) }
+func newLimiter(perSecond int) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(perSecond), perSecond*burst)
+}
 
 type bucket struct {
 	mu      sync.Mutex
