@@ -239,7 +239,7 @@ func (c *crasher) crash(fs *faultfs.FS, op faultfs.Op) {
 // abandon ends a store as a crash does: nothing more is written that a restart would find.
 func (s *Store) abandon() {
 	s.once.Do(func() {
-		close(s.stop)
+		s.stop()
 		s.tasks.Wait()
 		_ = s.Store.Close()
 		_ = s.log.Close()

@@ -3,6 +3,8 @@ package file
 import (
 	"context"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 const (
@@ -11,22 +13,13 @@ const (
 )
 
 func (s *Store) maintain() {
-	ticker := time.NewTicker(checkEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-s.log.Failed():
-			return
-		case <-ticker.C:
-		}
+	for wake.After(s.running, checkEvery) && s.log.Err() == nil {
 		if !s.snapshotDue() {
 			continue
 		}
 		if err := s.Snapshot(context.Background()); err != nil {
 			s.o.Logger.Warn("cannot write a snapshot; trying again", "err", err)
-			s.pause()
+			wake.After(s.running, 10*time.Second)
 		}
 	}
 }
@@ -35,13 +28,6 @@ func (s *Store) snapshotDue() bool {
 	s.snapshotting.Lock()
 	defer s.snapshotting.Unlock()
 	return s.journal.Appended()-s.lastAt >= max(s.o.SnapshotAfter, s.lastSize)
-}
-
-func (s *Store) pause() {
-	select {
-	case <-s.stop:
-	case <-time.After(10 * time.Second):
-	}
 }
 
 func (s *Store) Snapshot(ctx context.Context) error {

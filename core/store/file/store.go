@@ -16,6 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 type Sync = wal.Sync
@@ -63,10 +64,11 @@ type Store struct {
 	dir     string
 	opened  Opening
 
-	stop  chan struct{}
-	tasks sync.WaitGroup
-	once  sync.Once
-	err   error
+	running context.Context // ends in Close
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
+	once    sync.Once
+	err     error
 
 	archiving    atomic.Bool
 	snapshotting sync.Mutex
@@ -110,7 +112,8 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, repairHint(err)
 	}
-	s := &Store{log: log, o: o, dir: dir, stop: make(chan struct{})}
+	s := &Store{log: log, o: o, dir: dir}
+	s.running, s.stop = context.WithCancel(context.Background())
 	s.removeLinks()
 	s.journal = journal.New(log, journal.Options{Memory: o.Memory, Compact: o.compact, Logger: o.Logger})
 	if err := s.replay(); err != nil {
@@ -159,7 +162,11 @@ func (s *Store) replay() error {
 	}
 	if s.o.Clock == nil {
 		own = newClock(time.Now, s.Latest(), s.o.Logger)
-		s.tasks.Go(func() { s.adjust(own) })
+		s.tasks.Go(func() {
+			for wake.After(s.running, adjustEvery) {
+				own.adjust()
+			}
+		})
 	}
 	if err := s.Start(); err != nil {
 		return err
@@ -179,19 +186,6 @@ func (s *Store) replay() error {
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {
 	return state.New(state.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair, Remember: max(s.o.Remember, 0)})
-}
-
-func (s *Store) adjust(c *clock) {
-	ticker := time.NewTicker(adjustEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-ticker.C:
-			c.adjust()
-		}
-	}
 }
 
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
@@ -257,7 +251,7 @@ const lowSpace = 1 << 30
 // Close waits for calls in progress, writes a snapshot and unlocks the directory.
 func (s *Store) Close() error {
 	s.once.Do(func() {
-		close(s.stop)
+		s.stop()
 		s.tasks.Wait()
 		err := s.Store.Close()
 		if s.log.Err() == nil && s.journal.Appended() > s.lastAt {
