@@ -135,6 +135,28 @@ type Policy struct {
 	BrokerLocks bool
 }
 
+// DuplicateKey returns the key under which duplicate detection remembers m, or "" if it ignores m.
+func (p *Policy) DuplicateKey(m *Message) string {
+	if p.DuplicateWindow < time.Millisecond || m.MessageID.IsZero() {
+		return ""
+	}
+	key := m.MessageID.String()
+	if p.Partitioned && m.PartitionKey != "" {
+		key += "\x00" + m.PartitionKey
+	}
+	return key
+}
+
+// CheckSize refuses more messages if an entity with that number of bytes is full. max 0 is no limit.
+func CheckSize(bytes, max int64) error {
+	if max <= 0 || bytes < max {
+		return nil
+	}
+	return Refuse(QuotaExceeded,
+		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
+		bytes, max)
+}
+
 // Partition has the operations of a partition; Store.Partition returns it. Without Operations it
 // only identifies a partition and a policy.
 // It is a struct so that neither an engine nor a wrapper of a store has to implement access to Ref

@@ -68,6 +68,14 @@ type Reserved struct {
 	Message *Message
 }
 
+func NumbersOf(ms []Reserved) []int64 {
+	numbers := make([]int64, len(ms))
+	for i := range ms {
+		numbers[i] = ms[i].Number
+	}
+	return numbers
+}
+
 // Effect is what a message causes besides being stored. A duplicate, or a known key, has none.
 type Effect struct {
 	Of int // index among the Messages or Publications

@@ -147,7 +147,7 @@ func (sh *shard) timed(m *core.Message, now time.Time) stored {
 }
 
 func (sh *shard) noted(m *core.Message) stored {
-	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
+	return stored{id: sh.DuplicateKey(m), key: keyOf(m), due: "", ttl: ""}
 }
 
 func keyOf(m *core.Message) string {
@@ -155,18 +155,6 @@ func keyOf(m *core.Message) string {
 		return ""
 	}
 	return m.Transit.Key
-}
-
-// duplicateKey returns "" if the entity does not detect duplicates, or m has no id.
-func (sh *shard) duplicateKey(m *core.Message) string {
-	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
-		return ""
-	}
-	key := m.MessageID.String()
-	if sh.Partitioned && m.PartitionKey != "" {
-		key += "\x00" + m.PartitionKey
-	}
-	return key
 }
 
 // send appends a batch. members are the indexes of its groups in groups.

@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Clear runs one script. Redis frees the memory in the background.
@@ -41,15 +42,9 @@ func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []str
 	rest := []any{s.server.Names.Bodies(own), s.server.Names.Refs(own)}
 	for _, r := range branches {
 		for r.Sub = range core.SubQueues {
-			prefix := s.server.Names.Prefix(r)
-			keys = append(keys, s.server.Names.Stream(r), s.server.Names.Head(r), s.server.Names.Doorbell(r), prefix+keyspace.HoldersSuffix)
-			rest = append(rest, keyspace.WithSuffixes(prefix, keyspace.MessageDataSuffixes)...)
-			if r.Sub == core.Main {
-				rest = append(rest, keyspace.WithSuffixes(prefix, keyspace.SessionSuffixes+keyspace.StateSuffixes)...)
-			}
+			keys = append(keys, s.server.Names.Stream(r), s.server.Names.Head(r), s.server.Names.Doorbell(r), s.server.Names.Prefix(r)+keyspace.HoldersSuffix)
 		}
-		r.Sub = core.Main
-		rest = append(rest, s.server.Names.Base(r)+keyspace.SeenSuffix, s.server.Names.Base(r)+keyspace.MovedSuffix, s.server.Names.History(r))
+		rest = append(append(rest, server.Args(s.server.Names.Some(r, keyspace.MessageDataSuffixes+keyspace.SessionSuffixes))...), s.server.Names.History(r))
 	}
 	_, err := s.server.Eval(ctx, script.Clear, slices.Concat(keys, rest), args...)
 	return err

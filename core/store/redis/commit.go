@@ -116,27 +116,19 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publish
 		l := &w.States[i].Lock
 		states = append(states, sh.proofHere(l), sessionName(l.ID), server.Flag(w.States[i].State != nil), w.States[i].State)
 	}
-	waiting, lost := sh.positions(reservedNumbers(w.Scheduled))
+	waiting, lost := sh.positions(core.NumbersOf(w.Scheduled))
 	void |= lost
 	for i, n := range waiting {
 		if i == 0 {
 			reserved = append(reserved, sh.DuplicateWindow.Milliseconds())
 		}
 		m := w.Scheduled[i].Message
-		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.duplicateKey(m))
+		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.DuplicateKey(m))
 	}
 	args := []any{
 		server.Flag(full), void, server.Flag(w.Check), len(settles), len(own), len(appends), len(publishes), len(states), len(reserved),
 	}
 	return slices.Concat(args, settles, server.Args(own), appends, publishes, states, reserved)
-}
-
-func reservedNumbers(ms []core.Reserved) []int64 {
-	numbers := make([]int64, len(ms))
-	for i := range ms {
-		numbers[i] = ms[i].Number
-	}
-	return numbers
 }
 
 // reserve marks the messages as reserved until that time. It drops their ids and keys, because

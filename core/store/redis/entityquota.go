@@ -124,10 +124,8 @@ func (r sizeBudget) take(size int) error {
 	q := r.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if bytes := q.measured + q.since; bytes >= r.max {
-		return core.Refuse(core.QuotaExceeded,
-			"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
-			bytes, r.max)
+	if err := core.CheckSize(q.measured+q.since, r.max); err != nil {
+		return err
 	}
 	q.since += int64(size)
 	q.pending += int64(size)

@@ -31,7 +31,7 @@ var errIdle = core.Refuse(core.Timeout, "the export or import was cancelled, bec
 
 const copyPage = 500
 
-// exportSuffixes are copied in addition to stateSuffixes: stream, head, delivery counts, changed
+// exportSuffixes are copied: stream, head, delivery counts, changed
 // properties, deferred, scheduled, names of sessions.
 const exportSuffixes = "mhdpfqn"
 
@@ -120,17 +120,9 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			keys = append(keys, key, x.twin.of(key))
 		}
 		for _, home := range homes {
-			for home.Sub = range core.SubQueues {
-				suffixes := exportSuffixes
-				if home.Sub == core.Main {
-					suffixes += keyspace.StateSuffixes
-				}
-				for _, suffix := range suffixes {
-					add(names.Prefix(home) + string(suffix))
-				}
+			for _, key := range names.Some(home, exportSuffixes) {
+				add(key)
 			}
-			add(names.Base(home) + keyspace.SeenSuffix)
-			add(names.Base(home) + keyspace.MovedSuffix)
 		}
 		add(names.Bodies(r))
 		_, err = x.store.server.Eval(ctx, script.PartitionCopy, keys, append([]any{copyLife.Milliseconds()}, ids...)...)

@@ -78,21 +78,14 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}
 	var rest, lasts []any
-	add := func(key string) { rest = append(rest, key, x.twin.of(key)) }
 	for _, home := range x.homes {
 		for home.Sub = range core.SubQueues {
 			keys = append(keys, names.Stream(home), names.Head(home), names.Doorbell(home), x.twin.of(names.Stream(home)))
 			lasts = append(lasts, x.lasts[home])
-			suffixes := fillSuffixes
-			if home.Sub == core.Main {
-				suffixes += keyspace.StateSuffixes
-			}
-			for _, suffix := range suffixes {
-				add(names.Prefix(home) + string(suffix))
-			}
 		}
-		add(names.Base(home) + keyspace.SeenSuffix)
-		add(names.Base(home) + keyspace.MovedSuffix)
+		for _, key := range names.Some(home, fillSuffixes) {
+			rest = append(rest, key, x.twin.of(key))
+		}
 	}
 	args := slices.Concat([]any{do, len(lasts)}, lasts, x.ids)
 	_, err := x.store.server.Eval(ctx, script.PartitionFill, append(keys, rest...), args...)

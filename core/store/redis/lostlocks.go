@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,12 +40,7 @@ func (l *lostLocks) next(now int64) (each lease, ok bool) {
 func (l *lostLocks) undone(each lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.leases {
-		if l.leases[i] == each {
-			l.leases = append(l.leases[:i:i], l.leases[i+1:]...)
-			return
-		}
-	}
+	l.leases = slices.DeleteFunc(l.leases, func(other lease) bool { return other == each })
 }
 
 // endLostLocks takes at most a second, because its caller must then register the gateway in time.

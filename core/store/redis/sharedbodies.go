@@ -25,27 +25,9 @@ func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery,
 	if len(missing) == 0 {
 		return ds, nil
 	}
-	bodies, err := s.readBodies(ctx, sh, missing)
-	if err != nil {
-		return nil, err
-	}
-	for i, l := range missing {
-		body, ok := bodies[i].(string)
-		if !ok {
-			ds[l.at].Message = nil
-			continue
-		}
-		ds[l.at].Body.Bytes = record.View(body)
-		sh.weigh(int64(ds[l.at].Size()))
-	}
-	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.Message == nil }), nil
-}
-
-func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody) ([]any, error) {
-	key := s.server.Names.Bodies(sh.Ref)
 	var commands []*redis.Cmd
 	for part := range slices.Chunk(missing, sh.page()) {
-		args := []any{"HMGET", key}
+		args := []any{"HMGET", s.server.Names.Bodies(sh.Ref)}
 		for _, l := range part {
 			args = append(args, l.publication)
 		}
@@ -59,5 +41,14 @@ func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody
 	if len(bodies) != len(missing) {
 		return nil, server.ErrReply
 	}
-	return bodies, nil
+	for i, l := range missing {
+		body, ok := bodies[i].(string)
+		if !ok {
+			ds[l.at].Message = nil
+			continue
+		}
+		ds[l.at].Body.Bytes = record.View(body)
+		sh.weigh(int64(ds[l.at].Size()))
+	}
+	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.Message == nil }), nil
 }

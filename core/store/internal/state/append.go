@@ -48,8 +48,8 @@ func refuseAll(answers []core.Appended, err error) []core.Appended {
 }
 
 func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
-	if t.isFull() && !t.allKnown(group, spare) {
-		return nil, t.full()
+	if err := core.CheckSize(t.bytes, t.MaxBytes); err != nil && !t.allKnown(group, spare) {
+		return nil, err
 	}
 	for _, m := range group {
 		if err := t.remembersTooMuch(m); err != nil {

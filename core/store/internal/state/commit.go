@@ -43,9 +43,9 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	if cancelled == nil {
 		return nil, missing("scheduled", t.Ref, w.Cancels)
 	}
-	waiting := t.allInState(numbersOf(w.Scheduled), reserved)
+	waiting := t.allInState(core.NumbersOf(w.Scheduled), reserved)
 	if waiting == nil {
-		return nil, missing("reserved", t.Ref, numbersOf(w.Scheduled))
+		return nil, missing("reserved", t.Ref, core.NumbersOf(w.Scheduled))
 	}
 	if w.Check {
 		return nil, nil
@@ -82,17 +82,9 @@ func (t *txn) stateful(states []core.SessionState) ([]*session, error) {
 	return all, nil
 }
 
-func numbersOf(ms []core.Reserved) []int64 {
-	numbers := make([]int64, len(ms))
-	for i := range ms {
-		numbers[i] = ms[i].Number
-	}
-	return numbers
-}
-
 func (t *txn) appendWork(w *core.Work) ([]int64, error) {
-	if t.isFull() && w.Grows() {
-		return nil, t.full()
+	if err := core.CheckSize(t.bytes, t.MaxBytes); err != nil && w.Grows() {
+		return nil, err
 	}
 	if !w.Reserve.IsZero() {
 		return t.reserveWork(w)
@@ -117,8 +109,8 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 			ms = append(ms, w.Publications[i].Message)
 		}
 	}
-	if t.isFull() {
-		return nil, t.full()
+	if err := core.CheckSize(t.bytes, t.MaxBytes); err != nil {
+		return nil, err
 	}
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }

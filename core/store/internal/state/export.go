@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -35,69 +36,42 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	return s.stopped()
 }
 
-func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Stored) error) error {
-	for sub, q := range home.queues {
+func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Stored) error) (err error) {
+	give := func(x core.Stored) {
+		if x.Subscription = home.ref.Subscription; err == nil {
+			err = cmp.Or(take(&x), ctx.Err())
+		}
+	}
+	for i, q := range home.queues {
 		if q == nil {
 			continue
 		}
-		at := core.Stored{Subscription: home.ref.Subscription, Sub: core.SubQueue(sub)}
-		last := at
-		last.Kind, last.Last = core.StoredLast, q.last
+		sub := core.SubQueue(i)
 		if q.last > 0 {
-			if err := take(&last); err != nil {
-				return err
-			}
+			give(core.Stored{Kind: core.StoredLast, Sub: sub, Last: q.last})
 		}
 		for _, key := range slices.Sorted(maps.Keys(q.sessions)) {
-			x := q.sessions[key]
-			if x.State == nil {
-				continue
-			}
-			state := at
-			state.Kind, state.Session, state.SessionState, state.Time = core.StoredState, x.Stater, x.State, instant(x.Stated)
-			if err := take(&state); err != nil {
-				return err
+			if x := q.sessions[key]; x.State != nil {
+				give(core.Stored{Kind: core.StoredState, Sub: sub, Session: x.Stater, SessionState: x.State, Time: instant(x.Stated)})
 			}
 		}
 		for e := range q.log.from(0) {
-			if e.state == reserved {
+			if e.state == reserved || err != nil {
 				continue
 			}
-			message := at
-			message.Kind, message.InSession = core.StoredMessage, e.sessionful
-			var err error
-			if message.Delivery, err = t.exported(e); err == nil {
-				err = take(&message)
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return err
+			var d core.Delivery
+			if d, err = t.exported(e); err == nil {
+				give(core.Stored{Kind: core.StoredMessage, Sub: sub, InSession: e.sessionful, Delivery: d})
 			}
 		}
 	}
-	for _, ids := range []struct {
-		kind core.StoredKind
-		of   *seenIDs
-	}{{core.StoredSeen, &home.seen}, {core.StoredMove, &home.moves}} {
-		var at int64
-		given := make(map[string]bool) // the ids of one instant, because an id that was forgotten and seen again is listed twice
-		for _, id := range ids.of.order {
-			if id.at != at {
-				at = id.at
-				clear(given)
-			}
-			if ids.of.known[id.key] != id.at || given[id.key] {
-				continue
-			}
-			given[id.key] = true
-			if err := take(&core.Stored{Kind: ids.kind, Subscription: home.ref.Subscription, Key: id.key, Time: instant(id.at)}); err != nil {
-				return err
-			}
-		}
+	for id := range home.seen.all() {
+		give(core.Stored{Kind: core.StoredSeen, Key: id.key, Time: instant(id.at)})
 	}
-	return nil
+	for id := range home.moves.all() {
+		give(core.Stored{Kind: core.StoredMove, Key: id.key, Time: instant(id.at)})
+	}
+	return err
 }
 
 func (t *txn) exported(e *entry) (core.Delivery, error) {

@@ -179,11 +179,3 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	}
 	return changed
 }
-
-func (t *txn) isFull() bool { return t.MaxBytes > 0 && t.bytes >= t.MaxBytes }
-
-func (t *txn) full() error {
-	return core.Refuse(core.QuotaExceeded,
-		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
-		t.bytes, t.MaxBytes)
-}

@@ -22,7 +22,7 @@ type partition struct {
 	journal       Journal
 	remembered    *remembered
 	effects       *effects // of the current call; nil without a journal
-	pieces        *pieces  // set while the journal is replayed after a snapshot was loaded
+	pieces        pieces   // set while the journal is replayed after a snapshot was loaded
 	cleared       int      // counts calls of Clear; when it changes, a snapshot writes the partition again
 }
 
@@ -79,9 +79,7 @@ func (p *partition) subscribe(r core.Ref, version int64) {
 	}
 	if p.subscriptions[r.Subscription] == nil {
 		p.subscriptions[r.Subscription] = &entityState{partition: p, ref: r}
-		if p.pieces != nil {
-			delete(p.pieces.homes, r.Subscription)
-		}
+		delete(p.pieces, r.Subscription)
 	}
 }
 

@@ -54,8 +54,8 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	if !ok {
 		return nil, fmt.Errorf("cannot publish messages to %v: the lock of a scheduled message that is due has ended: %w", t.Ref, core.LockLost)
 	}
-	if t.isFull() && t.needsRoom(group, spare) {
-		return nil, t.full()
+	if err := core.CheckSize(t.bytes, t.MaxBytes); err != nil && t.needsRoom(group, spare) {
+		return nil, err
 	}
 	for i := range group {
 		if group[i].Source.IsZero() {

@@ -139,7 +139,7 @@ func (r *Replay) in(at core.Ref) *queue {
 // isOld reports whether the loaded snapshot contains the current frame's effect on message n or,
 // for n = 0, on something other than a message or session.
 func (r *Replay) isOld(n int64) bool {
-	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
+	return !r.piece && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
 // entry returns the message n, or nil if the effect on it must be skipped.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -33,11 +34,11 @@ func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
 // isDuplicate remembers m's id if it is new. If not, it notes an event, unless spared is true.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
-	key, since := t.duplicateKey(m)
+	key := t.DuplicateKey(m)
 	if key == "" {
 		return false
 	}
-	if !t.home.seen.knows(key, since) {
+	if !t.home.seen.knows(key, t.now-t.DuplicateWindow.Milliseconds()) {
 		t.home.remember(&t.home.seen, key, t.now)
 		return false
 	}
@@ -45,18 +46,6 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 		t.noteArrival(core.EventDuplicate, t.queue, m, 0, 0, 0)
 	}
 	return true
-}
-
-func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
-	window := t.DuplicateWindow.Milliseconds()
-	if window <= 0 || m.MessageID.IsZero() {
-		return "", 0
-	}
-	key = m.MessageID.String()
-	if t.Partitioned && m.PartitionKey != "" {
-		key += "\x00" + m.PartitionKey
-	}
-	return key, t.now - window
 }
 
 // remember adds a key to b.seen or b.moves.
@@ -106,6 +95,27 @@ func (s *seenIDs) behind(at int64) []seenID {
 		return 1
 	})
 	return s.order[i:]
+}
+
+// all yields the known keys by time. order lists a key twice that was forgotten and seen again at the
+// same time.
+func (s *seenIDs) all() iter.Seq[seenID] {
+	return func(yield func(seenID) bool) {
+		var at int64
+		given := make(map[string]bool) // keys of the time at
+		for _, id := range s.order {
+			if id.at != at {
+				at = id.at
+				clear(given)
+			}
+			if s.known[id.key] == id.at && !given[id.key] {
+				given[id.key] = true
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (s *seenIDs) forget(until int64) (weight int64) {
@@ -214,8 +224,8 @@ func (t *txn) isNew(m *core.Message) bool {
 	if key := transit(m).Key; key != "" {
 		return !t.isKnown(m)
 	}
-	key, since := t.duplicateKey(m)
-	return key != "" && !t.home.seen.knows(key, since)
+	key := t.DuplicateKey(m)
+	return key != "" && !t.home.seen.knows(key, t.now-t.DuplicateWindow.Milliseconds())
 }
 
 func (b *entityState) forgetAll() {

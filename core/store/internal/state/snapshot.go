@@ -249,9 +249,8 @@ func (o *snapshotWriter) events(home *entityState) {
 	})
 }
 
-type pieces struct {
-	homes map[string]*homePieces
-}
+// pieces are those of a partition, by the ID of the subscription.
+type pieces map[string]*homePieces
 
 type homePieces struct {
 	gone  bool // the entity was deleted before its first piece was written
@@ -266,11 +265,11 @@ type span struct {
 
 // isOld reports whether the pieces contain the effect of a frame at that position on message n or,
 // for n = 0, on what the entity's first piece describes.
-func (p *pieces) isOld(q *queue, n int64, at Position) bool {
+func (p pieces) isOld(q *queue, n int64, at Position) bool {
 	if q == nil {
 		return false
 	}
-	h := p.homes[q.ref.Subscription]
+	h := p[q.ref.Subscription]
 	if h == nil {
 		return false
 	}
@@ -306,7 +305,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 		r.err = errors.New("the snapshot has a partition before the list of entities")
 		return false
 	}
-	home := r.p.pieces.homes[of.Subscription]
+	home := r.p.pieces[of.Subscription]
 	switch piece.Kind {
 	case PieceHome:
 		r.home.reset()
@@ -328,9 +327,9 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 func (r *Replay) expectPieces(e *core.Entity) {
 	for _, p := range r.store.partitions[cmp.Or(e.TopicID, e.ID)] {
 		if p.pieces == nil {
-			p.pieces = &pieces{homes: make(map[string]*homePieces)}
+			p.pieces = make(pieces)
 		}
-		p.pieces.homes[e.Ref(p.index, core.Main).Subscription] = &homePieces{gone: true}
+		p.pieces[e.Ref(p.index, core.Main).Subscription] = &homePieces{gone: true}
 	}
 }
 

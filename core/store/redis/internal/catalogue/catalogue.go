@@ -226,19 +226,25 @@ func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.
 
 func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
 	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		pipe := s.server.RDB.Pipeline()
-		value := pipe.HGet(ctx, k.Entities, folded)
-		accessed := pipe.Do(ctx, "ZSCORE", k.Accessed, folded)
-		if err := conn.Failed(pipe.Exec(ctx)); err != nil {
-			return err
+		es, err := s.read(ctx, &k, folded)
+		if err == nil && len(es) == 0 {
+			err = core.NotFound
 		}
-		if conn.IsNil(value.Err()) {
-			return core.NotFound
+		if err == nil {
+			e = es[0]
 		}
-		e, err = decodeEntity(value.Val(), accessed.Val())
 		return err
 	})
 	return e, err
+}
+
+// read leaves out unknown names.
+func (s *Catalogue) read(ctx context.Context, k *keyspace.Catalogue, names ...any) ([]core.Entity, error) {
+	lists, err := s.server.Lists(ctx, redis.NewCmd(ctx, append([]any{"HMGET", k.Entities}, names...)...), redis.NewCmd(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...))
+	if err != nil {
+		return nil, err
+	}
+	return parseAll(lists[0], lists[1])
 }
 
 func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
@@ -311,10 +317,7 @@ func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listi
 		for i, member := range members {
 			_, names[i], _ = strings.Cut(member, ":")
 		}
-		lists, err := s.server.Lists(ctx, redis.NewCmd(ctx, append([]any{"HMGET", k.Entities}, names...)...), redis.NewCmd(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...))
-		if err == nil {
-			es, err = parseAll(lists[0], lists[1])
-		}
+		es, err = s.read(ctx, &k, names...)
 		return err
 	})
 	return es, err

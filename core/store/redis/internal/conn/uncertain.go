@@ -89,19 +89,6 @@ func (e *NotReplicated) Error() string {
 
 func IsNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// A missing value is not an error.
-func Failed(cs []redis.Cmder, err error) error {
-	for _, c := range cs {
-		if e := c.Err(); e != nil && !IsNil(e) {
-			return e
-		}
-	}
-	if IsNil(err) {
-		return nil
-	}
-	return err
-}
-
 // If err only says that a transaction was aborted, Aborted returns the refusal that caused this.
 func Aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {

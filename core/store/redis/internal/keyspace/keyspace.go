@@ -128,6 +128,21 @@ func (p Names) All(r core.Ref) []string {
 	return keys
 }
 
+// Some returns the keys of r's entity with these suffixes, of each sub-queue, and those of the states of
+// sessions, of duplicate detection and of moves.
+func (p Names) Some(r core.Ref, suffixes string) (keys []string) {
+	for r.Sub = range core.SubQueues {
+		own := suffixes
+		if r.Sub == core.Main {
+			own += StateSuffixes
+		}
+		for _, suffix := range own {
+			keys = append(keys, p.Prefix(r)+string(suffix))
+		}
+	}
+	return append(keys, p.Base(r)+SeenSuffix, p.Base(r)+MovedSuffix)
+}
+
 func (p Names) Changes() string { return string(p) + "ct:changes" }
 
 // Probe names a key for test writes. Different n reach different slots of a cluster.

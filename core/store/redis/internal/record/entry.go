@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -121,28 +122,15 @@ func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless b
 	if e.enqueued != 0 {
 		enqueued = e.enqueued
 	}
-	return m, enqueued, bodiless, mergeOverrides(m, e.overrides, brokerReason(e.reason, max(a.Count, e.Count)), a.overrides)
-}
-
-func brokerReason(reason string, count uint32) core.Properties {
-	var properties core.Properties
-	switch reason {
+	err = override(m, e.overrides)
+	switch e.reason {
 	case "m":
-		properties = core.ReasonProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, count))
+		count := max(a.Count, e.Count)
+		m.Properties = m.Properties.Merge(core.ReasonProperties(core.ReasonMaxDeliveryCount, fmt.Sprintf(core.DescriptionMaxDeliveryCount, count)))
 	case "x":
-		properties = core.ReasonProperties(core.ReasonExpired, core.DescriptionExpired)
+		m.Properties = m.Properties.Merge(core.ReasonProperties(core.ReasonExpired, core.DescriptionExpired))
 	}
-	return properties
-}
-
-// mergeOverrides applies changes of m's properties: first the changes in living, then those that
-// dead-lettering made, then those in dead, which later settlements made.
-func mergeOverrides(m *core.Message, living string, deadLettering core.Properties, dead string) error {
-	if err := override(m, living); err != nil {
-		return err
-	}
-	m.Properties = m.Properties.Merge(deadLettering)
-	return override(m, dead)
+	return m, enqueued, bodiless, cmp.Or(err, override(m, a.overrides)) // later settlements made these changes
 }
 
 func override(m *core.Message, maps string) error {
