@@ -85,7 +85,7 @@ func (l *Limits) Check(s *Settings) error {
 // CheckRule refuses a rule that the tier does not allow.
 func (l *Limits) CheckRule(r *Rule) error {
 	if n := max(utf8.RuneCountInString(r.Filter.SQL), utf8.RuneCountInString(r.Action)); l.MaxSQLLength > 0 && n > l.MaxSQLLength {
-		return Refuse(InvalidArgument, "Rule '%s': the SQL has %d characters; in the %s tier at most %d are allowed.", r.Name, n, l.Tier, l.MaxSQLLength)
+		return Refuse(InvalidArgument, "Rule '%s': the SQL of the filter or action has %d characters; in the %s tier at most %d are allowed.", r.Name, n, l.Tier, l.MaxSQLLength)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 
 func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
 	if p.doesNotRoute(s.Plugin) {
-		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is a serializer: configure a router", s.Plugin)
+		return broker.Stage{}, fmt.Errorf("the pipeline contains plugin %s, which is a serializer: use a router there, or move the plugin to serializers.chain", s.Plugin)
 	}
 	r, err := p.plugins.Router(s.Plugin)
 	if err != nil {

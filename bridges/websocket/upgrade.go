@@ -62,7 +62,7 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
-		return nil, nil, errors.New("the path does not exist")
+		return nil, nil, fmt.Errorf("the path %.80q does not exist", r.URL.Path)
 	}
 	if text := enter(); text != "" {
 		return nil, nil, u.refuse(w, http.StatusServiceUnavailable, text)

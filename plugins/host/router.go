@@ -153,7 +153,7 @@ func verdictOf(v *pb.Verdict) (core.Verdict, error) {
 		return core.Verdict{}, fmt.Errorf("the verdict has the unknown action %d", v.Action)
 	}
 	if len(v.GetRoutes()) > maxRoutes || len(v.GetSet())+len(v.GetRemove()) > maxChanges {
-		return core.Verdict{}, fmt.Errorf("the verdict has %d routes and %d property changes: at most %d and %d are allowed", len(v.Routes), len(v.Set)+len(v.Remove), maxRoutes, maxChanges)
+		return core.Verdict{}, fmt.Errorf("the verdict has %d routes and %d property changes: at most %d routes and %d property changes are allowed", len(v.Routes), len(v.Set)+len(v.Remove), maxRoutes, maxChanges)
 	}
 	for _, address := range v.GetRoutes() {
 		if _, err := core.ParseAddress(address); err != nil {

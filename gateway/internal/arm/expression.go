@@ -207,7 +207,7 @@ func (p *parser) skip() bool {
 func member(v any, name string) (any, error) {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%v has no member %s", v, name)
+		return nil, fmt.Errorf("%v is not an object, so it has no member %s", v, name)
 	}
 	if value, ok := object[name]; ok {
 		return value, nil

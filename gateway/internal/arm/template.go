@@ -250,7 +250,7 @@ func (s *scope) marked(text string) (any, error) {
 	var args []any
 	for !p.takes(')') {
 		if len(args) > 0 && !p.takes(',') {
-			return nil, errors.New("expected ',' or ')'")
+			return nil, fmt.Errorf("%s(…): expected ',' or ')'", function)
 		}
 		p.space()
 		from := p.at

@@ -127,7 +127,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	case errors.Is(err, jwt.ErrInvalidAudience):
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidAudience: The token is for '%.200s', not for '%s'.", strings.Join(claims.Audience, "', '"), strings.Join(t.Audiences, "' or '"))
 	case err != nil:
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token says that it was issued at %s, which is in the future.", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token says that it was issued at %s, which is in the future. Compare the clocks of the issuer and of this gateway.", claims.IssuedAt.Time().UTC().Format(time.RFC3339))
 	}
 	rights := t.rights(all)
 	if rights == 0 {

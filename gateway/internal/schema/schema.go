@@ -109,7 +109,7 @@ func (fs files) compile(f *file) (chan *judge, error) {
 				err = c.AddResource(f.id, f.doc)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w: set a different $id", f.name, err)
+				return nil, fmt.Errorf("%s: cannot use the $id of the schema: %w: set a different $id", f.name, err)
 			}
 		}
 		var err error
