@@ -21,14 +21,13 @@ const (
 // protocols have series even without connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
-type use struct{ connections, channels, sends, receives, sessions int }
-
+// clients keeps the connections of the last census.
 type clients struct {
 	censuses []bridges.Census
 
-	mu    sync.Mutex
-	taken time.Time
-	uses  map[string]*use // by protocol
+	mu          sync.Mutex
+	taken       time.Time
+	connections []bridges.Connection
 }
 
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
@@ -39,57 +38,49 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	sessions := c.gauge("link_sessions", "Receiving links that have locked a session.", "protocol")
 	forced := c.counter("connections_closed_by_operators_total", "Connections that operators closed.")
 	found := &clients{censuses: censuses}
+	show := func(s scrape, conn *bridges.Connection, n float64) {
+		label := strings.ReplaceAll(conn.Protocol, " ", "_")
+		connections(s, n, label)
+		if conn.Protocol != "websocket" { // the native protocol has no channels
+			channels(s, float64(conn.Sessions), label)
+		}
+		var sends, receives, held float64
+		for i := range conn.Links {
+			if l := &conn.Links[i]; l.Direction == bridges.Sends {
+				sends++
+			} else if receives++; l.Session != nil {
+				held++
+			}
+		}
+		links(s, sends, label, "send")
+		links(s, receives, label, "receive")
+		sessions(s, held, label)
+	}
 	m.register(&c, func(s scrape) {
+		forced(s, float64(closed()))
+		for _, p := range protocols {
+			show(s, &bridges.Connection{Protocol: p}, 0)
+		}
 		found.mu.Lock()
 		defer found.mu.Unlock()
 		found.take()
-		forced(s, float64(closed()))
-		for protocol, u := range found.uses {
-			label := strings.ReplaceAll(protocol, " ", "_")
-			connections(s, float64(u.connections), label)
-			if protocol != "websocket" { // the native protocol has no channels
-				channels(s, float64(u.channels), label)
-			}
-			links(s, float64(u.sends), label, "send")
-			links(s, float64(u.receives), label, "receive")
-			sessions(s, float64(u.sessions), label)
+		for i := range found.connections {
+			show(s, &found.connections[i], 1)
 		}
 	})
 }
 
 func (c *clients) take() {
-	if c.uses != nil && time.Since(c.taken) < censusAge {
+	if !c.taken.IsZero() && time.Since(c.taken) < censusAge {
 		return
 	}
-	defer func() { c.taken = time.Now() }()
 	ctx, cancel := context.WithTimeout(context.Background(), censusTimeout)
 	defer cancel()
-	c.uses = map[string]*use{}
-	for _, p := range protocols {
-		c.uses[p] = &use{}
-	}
+	c.connections = nil
 	for _, census := range c.censuses {
-		for _, conn := range census.Connections(ctx) {
-			u := c.uses[conn.Protocol]
-			if u == nil {
-				u = &use{}
-				c.uses[conn.Protocol] = u
-			}
-			u.connections++
-			u.channels += conn.Sessions
-			for i := range conn.Links {
-				l := &conn.Links[i]
-				if l.Direction == bridges.Sends {
-					u.sends++
-					continue
-				}
-				u.receives++
-				if l.Session != nil {
-					u.sessions++
-				}
-			}
-		}
+		c.connections = append(c.connections, census.Connections(ctx)...)
 	}
+	c.taken = time.Now()
 }
 
 func (m *Metrics) Streams(open func() int) {

@@ -84,19 +84,11 @@ func (c *entities) collect(s scrape) {
 	for i := range c.counts {
 		c.show.holding(s, &c.counts[i], now)
 	}
-	sums := map[string]*broker.Traffic{}
 	for _, t := range c.source.Traffic() {
 		if !c.admit(t.Entity) {
 			t.Entity = others
 		}
-		if sum := sums[t.Entity]; sum != nil {
-			add(sum, &t)
-		} else {
-			sums[t.Entity] = &t
-		}
-	}
-	for _, t := range sums {
-		c.show.traffic(s, t)
+		c.show.traffic(s, &t)
 	}
 }
 
@@ -213,26 +205,6 @@ func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
 		d.credit(s, float64(o.Credit), t.Entity, queue)
 		for outcome, n := range o.Settled {
 			d.settled(s, float64(n), t.Entity, queue, core.Outcome(outcome).String())
-		}
-	}
-}
-
-func add(sum, t *broker.Traffic) {
-	sum.Accepted += t.Accepted
-	sum.Absorbed += t.Absorbed
-	sum.Cancelled += t.Cancelled
-	sum.Senders += t.Senders
-	sum.Sessions += t.Sessions
-	sum.Waiting += t.Waiting
-	for sub := range sum.Queues {
-		to, from := &sum.Queues[sub], &t.Queues[sub]
-		to.Delivered += from.Delivered
-		to.LocksLost += from.LocksLost
-		to.Moved += from.Moved
-		to.Receivers += from.Receivers
-		to.Credit += from.Credit
-		for outcome := range to.Settled {
-			to.Settled[outcome] += from.Settled[outcome]
 		}
 	}
 }

@@ -79,7 +79,20 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 	})
 }
 
-type scrape = chan<- prometheus.Metric
+// scrape has the values of one collector. Values of a metric with equal labels are added up.
+type scrape = *values
+
+type values struct {
+	sums       map[sample]float64
+	histograms []prometheus.Metric
+}
+
+type sample struct {
+	of     *prometheus.Desc
+	kind   prometheus.ValueType
+	labels [3]string // the first n are used
+	n      int
+}
 
 type metric func(s scrape, v float64, labels ...string)
 
@@ -103,7 +116,11 @@ func (c *collector) counter(name, help string, labels ...string) metric {
 
 func (c *collector) metric(kind prometheus.ValueType, name, help string, labels []string) metric {
 	d := c.describe(name, help, labels...)
-	return func(s scrape, v float64, labels ...string) { s <- prometheus.MustNewConstMetric(d, kind, v, labels...) }
+	return func(s scrape, v float64, labels ...string) {
+		x := sample{of: d, kind: kind}
+		x.n = copy(x.labels[:], labels)
+		s.sums[x] += v
+	}
 }
 
 func (c *collector) describe(name, help string, labels ...string) *prometheus.Desc {
@@ -118,7 +135,16 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := &values{sums: map[sample]float64{}}
+	c.collect(s)
+	for x, v := range s.sums {
+		ch <- prometheus.MustNewConstMetric(x.of, x.kind, v, x.labels[:x.n]...)
+	}
+	for _, h := range s.histograms {
+		ch <- h
+	}
+}
 
 func (m *Metrics) register(c *collector, collect func(scrape)) {
 	c.collect = collect

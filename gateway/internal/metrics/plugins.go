@@ -39,38 +39,19 @@ func newStages(namespace string, counts func() []broker.StageCounts) *collector 
 	routed := c.counter("stage_routed_messages_total", "Messages that a stage routed to other entities, whether or not this entity also keeps them.", "stage", "plugin")
 	mismatched := c.counter("schema_mismatches_total", "Messages that did not match the schema of their queue or topic, whether the gateway refused or accepted them.")
 	c.collect = func(s scrape) {
-		type stage struct{ kind, plugin string }
-		sums := map[stage]*broker.StageCounts{}
-		for _, c := range counts() {
-			at := stage{c.Kind, c.Router}
-			sum := sums[at]
-			if sum == nil {
-				sum = &broker.StageCounts{}
-				sums[at] = sum
+		for _, n := range counts() {
+			result := func(name string, count int64) { messages(s, float64(count), n.Kind, n.Router, name) }
+			result("passed", max(n.Judged-n.Dropped-n.DeadLettered-n.Rejected, 0))
+			result("dropped", n.Dropped)
+			result("dead_lettered", n.DeadLettered)
+			result("rejected", n.Rejected)
+			result("parked", n.Parked)
+			result("passed_unjudged", n.Passed)
+			result("refused", n.Refused)
+			if n.Kind == core.StageSchema.String() {
+				mismatched(s, float64(n.Mismatched))
 			}
-			sum.Judged += c.Judged
-			sum.Mismatched += c.Mismatched
-			sum.Dropped += c.Dropped
-			sum.DeadLettered += c.DeadLettered
-			sum.Rejected += c.Rejected
-			sum.Routed += c.Routed
-			sum.Parked += c.Parked
-			sum.Passed += c.Passed
-			sum.Refused += c.Refused
-		}
-		for at, sum := range sums {
-			result := func(name string, n int64) { messages(s, float64(n), at.kind, at.plugin, name) }
-			result("passed", max(sum.Judged-sum.Dropped-sum.DeadLettered-sum.Rejected, 0))
-			result("dropped", sum.Dropped)
-			result("dead_lettered", sum.DeadLettered)
-			result("rejected", sum.Rejected)
-			result("parked", sum.Parked)
-			result("passed_unjudged", sum.Passed)
-			result("refused", sum.Refused)
-			if at.kind == core.StageSchema.String() {
-				mismatched(s, float64(sum.Mismatched))
-			}
-			routed(s, float64(sum.Routed), at.kind, at.plugin)
+			routed(s, float64(n.Routed), n.Kind, n.Router)
 		}
 	}
 	return c

@@ -151,13 +151,13 @@ func remainder(of []*space) *collector {
 	c := inNamespace(others)
 	show := describeEntities(c)
 	c.collect = func(s scrape) {
-		sum := broker.Traffic{Entity: others}
+		show.traffic(s, &broker.Traffic{Entity: others}) // zeros, even without traffic
 		for _, x := range of {
 			for _, t := range x.entities.source.Traffic() {
-				add(&sum, &t)
+				t.Entity = others
+				show.traffic(s, &t)
 			}
 		}
-		show.traffic(s, &sum)
 	}
 	return c
 }

@@ -227,7 +227,7 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 					buckets[float64(told.Bounds[i])] = sum
 				}
 			}
-			s <- prometheus.MustNewConstHistogram(sizes, sum, float64(told.Items), buckets, told.Operation)
+			s.histograms = append(s.histograms, prometheus.MustNewConstHistogram(sizes, sum, float64(told.Items), buckets, told.Operation))
 		}
 	})
 }
