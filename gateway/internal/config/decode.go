@@ -123,7 +123,7 @@ func convert(to reflect.Type, v any) (any, error) {
 		return convertInt(v)
 	case reflect.Uint64:
 		n, err := convertInt(v)
-		if err == nil && reflect.ValueOf(n).Int() < 0 {
+		if err == nil && n.(int64) < 0 {
 			err = fmt.Errorf("%v is negative: write a positive number, or 0", v)
 		}
 		return n, err
@@ -155,46 +155,31 @@ func about(text string, err error) error {
 }
 
 func convertInt(v any) (any, error) {
-	switch v := v.(type) {
-	case int:
-		return v, nil
-	case int64:
-		return v, nil
-	case float64: // JSON numbers are always float64
-		if n := int64(v); float64(n) == v {
-			return n, nil
-		}
-	case string:
-		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-			return n, nil
-		}
+	written := v
+	if f, ok := v.(float64); ok { // JSON numbers are always float64
+		written = strconv.FormatFloat(f, 'f', -1, 64)
 	}
-	return nil, fmt.Errorf("%v is not a whole number: write one such as 10", v)
+	n, err := strconv.ParseInt(fmt.Sprint(written), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%v is not a whole number: write one such as 10", v)
+	}
+	return n, nil
 }
 
 func convertFloat(v any) (any, error) {
-	switch v := v.(type) {
-	case int, int64, float64:
-		return v, nil
-	case string:
-		if f, err := strconv.ParseFloat(v, 64); err == nil {
-			return f, nil
-		}
+	f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+	if err != nil {
+		return nil, fmt.Errorf("%v is not a number: write one such as 2 or 0.5", v)
 	}
-	return nil, fmt.Errorf("%v is not a number: write one such as 2 or 0.5", v)
+	return f, nil
 }
 
 func convertBool(v any) (any, error) {
-	switch v := v.(type) {
-	case bool:
-		return v, nil
-	case string:
-		switch strings.ToLower(v) {
-		case "true":
-			return true, nil
-		case "false":
-			return false, nil
-		}
+	switch strings.ToLower(fmt.Sprint(v)) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
 	}
 	return nil, fmt.Errorf("%v is neither true nor false: write true or false", v)
 }

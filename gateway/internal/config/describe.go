@@ -67,24 +67,21 @@ func OwnSize(s *core.Settings) int64 {
 // describe is the inverse of overlay. It removes the host that the management API prepends to
 // destinations of forwarding.
 func describe[T EntitySettings](to *T, s *core.Settings, k core.Kind, defaults bool) {
-	all, from := reflect.ValueOf(to).Elem(), reflect.ValueOf(s).Elem()
+	from := reflect.ValueOf(s).Elem()
 	usual := core.DefaultSettings(k)
 	usual.MaxMessageSizeInKilobytes = core.DefaultMessageSizeKB
-	for i := range all.NumField() {
-		v := all.Field(i)
+	for f, v := range reflect.ValueOf(to).Elem().Fields() {
 		if v.Kind() != reflect.Pointer {
 			continue
 		}
-		name := all.Type().Field(i).Name
-		held := from.FieldByName(name)
-		if core.SettingNamed(name).Path {
+		held := from.FieldByName(f.Name)
+		if core.SettingNamed(f.Name).Path {
 			held = reflect.ValueOf(core.ResourcePath(held.String()))
 		}
-		if !defaults && held.Equal(reflect.ValueOf(usual).FieldByName(name)) {
-			continue
+		if defaults || !held.Equal(reflect.ValueOf(usual).FieldByName(f.Name)) {
+			v.Set(reflect.New(v.Type().Elem()))
+			v.Elem().Set(held)
 		}
-		v.Set(reflect.New(v.Type().Elem()))
-		v.Elem().Set(held)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"reflect"
 	"time"
 
@@ -105,23 +106,28 @@ type EntitySettings interface {
 }
 
 func overlay[T EntitySettings](given *T, s *core.Settings) {
-	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(s).Elem()
-	for i := range from.NumField() {
-		if v := from.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
-			to.FieldByName(from.Type().Field(i).Name).Set(v.Elem())
+	for f, v := range configured(given) {
+		reflect.ValueOf(s).Elem().FieldByName(f.Name).Set(v.Elem())
+	}
+}
+
+// configured yields the settings that are configured, except policies.
+func configured[T EntitySettings](given *T) iter.Seq2[reflect.StructField, reflect.Value] {
+	return func(yield func(reflect.StructField, reflect.Value) bool) {
+		for f, v := range reflect.ValueOf(given).Elem().Fields() {
+			if v.Kind() == reflect.Pointer && !v.IsNil() && !yield(f, v) {
+				return
+			}
 		}
 	}
 }
 
 // each calls visit for each configured setting, except policies. alone has only this setting.
 func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
-	all := reflect.ValueOf(given).Elem()
-	for i := range all.NumField() {
-		if v := all.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
-			alone := new(T)
-			reflect.ValueOf(alone).Elem().Field(i).Set(v)
-			visit(all.Type().Field(i).Tag.Get("config"), alone)
-		}
+	for f, v := range configured(given) {
+		alone := new(T)
+		reflect.ValueOf(alone).Elem().FieldByIndex(f.Index).Set(v)
+		visit(f.Tag.Get("config"), alone)
 	}
 }
 
@@ -154,11 +160,8 @@ func (n *names) add(name string) bool {
 }
 
 func Given[T EntitySettings](given *T) (all []GivenSetting) {
-	v := reflect.ValueOf(given).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
-			all = append(all, GivenSetting{v.Type().Field(i).Tag.Get("config"), core.SettingNamed(v.Type().Field(i).Name)})
-		}
+	for f := range configured(given) {
+		all = append(all, GivenSetting{f.Tag.Get("config"), core.SettingNamed(f.Name)})
 	}
 	return all
 }

@@ -25,19 +25,14 @@ var (
 )
 
 func (c *Config) validatePlugins(r *report) {
+	var taken names
 	for i := range c.Plugins {
-		p, path := &c.Plugins[i], elementPath("plugins", i)
-		p.validate(path, r)
-		if slices.ContainsFunc(c.Plugins[:i], func(q Plugin) bool { return strings.EqualFold(q.Name, p.Name) }) {
-			r.add(path+".name", "plugin %q is listed twice (names are case-insensitive): remove one", p.Name)
-		}
+		c.Plugins[i].validate(elementPath("plugins", i), &taken, r)
 	}
 }
 
-func (p *Plugin) validate(path string, r *report) {
-	if !pluginName.MatchString(p.Name) {
-		r.add(path+".name", "%q is not a valid plugin name: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
-	}
+func (p *Plugin) validate(path string, taken *names, r *report) {
+	r.name(path, "plugin", p.Name, taken, "")
 	if p.Path == "" {
 		r.add(path+".path", "the path is missing: specify the plugin's program")
 	}

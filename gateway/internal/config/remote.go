@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges/remote"
@@ -86,19 +85,14 @@ func (m *Remote) TakesBatches() bool {
 }
 
 func (h *Contents) validateRemotes(prefix, self string, r *report) {
+	var taken names
 	for i := range h.Remotes {
-		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)
-		m.validate(path, self, r)
-		if slices.ContainsFunc(h.Remotes[:i], func(o Remote) bool { return strings.EqualFold(o.Name, m.Name) }) {
-			r.add(path+".name", "remote %q is listed twice (names are case-insensitive): remove one", m.Name)
-		}
+		h.Remotes[i].validate(elementPath(prefix+"remotes", i), self, &taken, r)
 	}
 }
 
-func (m *Remote) validate(path, self string, r *report) {
-	if !pluginName.MatchString(m.Name) {
-		r.add(path+".name", "%q is not a valid name for a remote: use 1 to 63 letters, digits, dots, underscores and hyphens", m.Name)
-	}
+func (m *Remote) validate(path, self string, taken *names, r *report) {
+	r.name(path, "remote", m.Name, taken, "")
 	m.validateEndpoint(path, self, r)
 	if m.CA != "" {
 		if _, err := os.ReadFile(m.CA); err != nil {

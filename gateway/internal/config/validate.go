@@ -332,6 +332,15 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 	}
 }
 
+// name checks a name of the form of pluginName. note is added to the text about two equal names.
+func (r *report) name(path, what, name string, taken *names, note string) {
+	if !pluginName.MatchString(name) {
+		r.add(path+".name", "%q is not a valid name for a %s: use 1 to 63 letters, digits, dots, underscores and hyphens", name, what)
+	} else if !taken.add(name) {
+		r.add(path+".name", "%s %q is listed twice (names are case-insensitive%s): remove one", what, name, note)
+	}
+}
+
 func (r *report) concerns(path string) bool {
 	at := r.origins.find(path)
 	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.origin == at })

@@ -43,11 +43,7 @@ func (c *Config) completeHooks(environ []string, r *report) {
 }
 
 func (h *Hook) complete(path string, taken *names, environ []string, r *report) {
-	if !pluginName.MatchString(h.Name) {
-		r.add(path+".name", "%q is not a valid name for a hook: use 1 to 63 letters, digits, dots, underscores and hyphens", h.Name)
-	} else if !taken.add(h.Name) {
-		r.add(path+".name", "hook %q is listed twice (names are case-insensitive, and shared by all namespaces): remove one", h.Name)
-	}
+	r.name(path, "hook", h.Name, taken, ", and shared by all namespaces")
 	if err := core.ValidateName(h.Entity); err != nil {
 		r.add(path+".entity", "%v", err)
 	}
@@ -131,11 +127,7 @@ func (c *Config) completePushes(environ []string, r *report) {
 }
 
 func (p *Push) complete(path string, taken *names, environ []string, r *report) {
-	if !pluginName.MatchString(p.Name) {
-		r.add(path+".name", "%q is not a valid name for a push: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
-	} else if !taken.add(p.Name) {
-		r.add(path+".name", "push %q is listed twice (names are case-insensitive, and shared by all namespaces): remove one", p.Name)
-	}
+	r.name(path, "push", p.Name, taken, ", and shared by all namespaces")
 	if a, err := core.ParseAddress(p.From); err != nil || a.Sub != core.Main || a.Management {
 		r.add(path+".from", "%q is neither a queue nor a subscription: write its name, or TOPIC/Subscriptions/NAME", p.From)
 	}
