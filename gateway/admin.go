@@ -37,7 +37,8 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 
 const besideConnections = 64
 
-// besideAdmission returns limits for one listener: its clients cannot exclude those of others.
+// besideAdmission returns limits for a second listener, so that its clients use up no places of the
+// main listeners.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
@@ -85,7 +86,7 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
 		defer cancel()
 		if srv.Shutdown(grace) != nil {
-			_ = srv.Close() // closes the connections; the listener is closed already
+			_ = srv.Close()
 		}
 	})
 	err := srv.Serve(ln)

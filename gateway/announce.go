@@ -22,7 +22,7 @@ type announcement struct {
 	about     core.About
 	cert      *certificate
 	dev       *devEndpoint
-	admin     net.Listener // nil if none is configured
+	admin     net.Listener
 	newKeys   []config.NewKey
 }
 
@@ -142,8 +142,8 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor returns the connection string's part for the first policy with a key and Manage, or
-// else the first with a key. It shows the key only if it is the public development key.
+// policyFor returns the policy and key of a connection string: the first policy with a key and
+// Manage, or else the first with a key. It shows only the public development key.
 func policyFor(c *config.Config) string {
 	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })
 	if len(keyed) == 0 {

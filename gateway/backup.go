@@ -85,7 +85,8 @@ type backupOptions struct {
 	rate  string
 }
 
-// asksGateway reports whether a flag, variable or context names a gateway, and no flag a store.
+// asksGateway reports whether to back up a running gateway: a flag, variable or context names one,
+// and no flag names a store.
 func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	if slices.ContainsFunc(storeFlags, c.Flags().Changed) {
 		return false

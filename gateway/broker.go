@@ -22,7 +22,7 @@ var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker requires that the plugins have been launched, because their kinds must be known.
+// The plugins must have been launched, because only then their kinds are known.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
@@ -144,7 +144,6 @@ func histories(configured []config.History) []broker.For[core.HistoryBounds] {
 	return all
 }
 
-// gatewayName returns the name for histories of messages: the machine's name and the first port.
 func gatewayName(c *config.Config) string {
 	name, err := os.Hostname()
 	if err != nil {

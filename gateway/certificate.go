@@ -55,7 +55,6 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	return cert, nil
 }
 
-// trust sets the authorities for clients' certificates. With nil, the gateway requests none.
 func (c *certificate) trust(authorities *x509.CertPool) {
 	// Without ALPN, because a server that offers protocols rejects clients that name others. The
 	// first bytes show the protocol anyway.

@@ -18,8 +18,8 @@ import (
 type hostNames struct {
 	own         []string // in lower case
 	namespaces  answers
-	certificate func() *x509.Certificate // the configured certificate, or nil
-	private     bool                     // other machines and containers also use the gateway, by names of the local network
+	certificate func() *x509.Certificate
+	private     bool // other machines and containers also use the gateway, by names of the local network
 }
 
 // privateDomains are never delegated in public DNS. Private DNS uses them for containers' hosts,

@@ -42,7 +42,6 @@ func (d *devEndpoint) listeners() []net.Listener {
 	return []net.Listener{d.listener}
 }
 
-// serve serves the endpoint also with TLS, which SDKs require for client secrets.
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
 	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
 	tasks := rungroup.New(ctx)

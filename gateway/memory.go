@@ -18,7 +18,7 @@ type pools struct {
 	watch       *memory.Watch
 	messages    *fair.Pool // bytes of messages in progress
 	connections *fair.Pool // bytes of connections, sessions and links
-	streams     *fair.Pool // number of feeds; an event stream counts as several
+	streams     *fair.Pool // units; an event stream takes several
 	decoding    *payload.Room
 }
 

@@ -112,7 +112,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	return served, nil
 }
 
-// serializers returns n's serializers; only the gateway's own namespace has those of entities.
+// Only the gateway's own namespace has serializers for single entities.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {
@@ -121,7 +121,6 @@ func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	return &all
 }
 
-// note records which namespace is served under an ID. nil removes it.
 func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

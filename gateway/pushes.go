@@ -89,8 +89,7 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached tells /health what the gateway cannot reach, without names, because /health needs no
-// token. breakers is the number of circuit breakers that are not closed.
+// unreached says what the gateway cannot reach. It names nothing, because /health needs no token.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

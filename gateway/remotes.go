@@ -71,7 +71,6 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	return o, err
 }
 
-// keyOf returns the policy with the most rights. The namespace need not exist yet.
 func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
@@ -83,8 +82,7 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting returns the TLS configuration for a server with this name. It trusts the authorities in
-// file, or the system's if file is "".
+// file has the trusted authorities; "" means the system's.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {

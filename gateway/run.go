@@ -30,7 +30,7 @@ const (
 
 // run runs the command line, and returns the exit code. It ends soon after ctx ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	understood := false // the command line was understood
+	understood := false
 	root := rootCommand(environ)
 	beforeRun(root, func() { understood = true })
 	root.SetArgs(args)
@@ -74,7 +74,7 @@ func isAn[E error](err error) bool {
 	return ok
 }
 
-// beforeRun makes c and its subcommands call f when they run, after parsing their flags.
+// f is called after the flags are parsed.
 func beforeRun(c *cobra.Command, f func()) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// chain returns the serializers with these names as one chain, or nil for no names.
 func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -145,7 +145,7 @@ type server struct {
 	admission   *listen.Admission
 	mux         *listen.Mux
 	dev         *devEndpoint
-	admin       net.Listener // nil if none is configured
+	admin       net.Listener
 	pages       adminPages
 	certificate *certificate
 	issuers     auth.Issuers
@@ -314,7 +314,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce calls g.ready, but not after the store was opened again.
+// Only the first start is announced, not a new one after a loss of the store's data.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil
@@ -325,7 +325,7 @@ func (g *server) announce(ctx context.Context, st *store) error {
 	return g.ready(&announcement{g.c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys})
 }
 
-// awaitEnd waits until the bridges must stop. It returns the error of a store that has failed.
+// awaitEnd returns an error only if the store has failed.
 func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	select {
 	case <-front.Context().Done():

@@ -52,8 +52,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost returns a channel that closes when the store on Redis has lost its contents. For another
-// store it returns nil.
+// The channel closes when Redis has lost the store's data. It is nil for other stores.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -61,8 +60,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed returns a channel that closes when a disk error has stopped the file store. For another
-// store it returns nil.
+// The channel closes when a disk error has stopped the file store. It is nil for other stores.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil

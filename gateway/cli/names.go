@@ -92,8 +92,8 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-// asked returns a lister that sends the inquiry of ask, and lists the names of the elements in the
-// answer. With fewer than least arguments, it lists nothing.
+// asked returns a lister of the names in the answer to an inquiry. It lists nothing if there are
+// fewer than least arguments.
 func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
 	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 		if len(args) < least {

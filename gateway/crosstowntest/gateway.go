@@ -46,7 +46,7 @@ type gateway struct {
 	directory *namespaces.Directory
 	broker    *intercept.Front // of all namespaces
 	faults    sync.Map         // *faults.Rules by the namespace's ID
-	made      atomic.Int64     // number of namespaces so far
+	made      atomic.Int64
 	behind    *rungroup.Group
 	front     *rungroup.Group
 }

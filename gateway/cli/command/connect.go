@@ -50,7 +50,6 @@ func (o *Flags) Target() (*Target, error) {
 	return t, nil
 }
 
-// chosen finds the target by the flags, the environment and the contexts, in this order.
 func (o *Flags) chosen() (*Target, error) {
 	named, by := o.Context, "--context"
 	switch {

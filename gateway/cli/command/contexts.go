@@ -54,7 +54,6 @@ func contextsPath(environ []string) string {
 	return ""
 }
 
-// configDirectory is os.UserConfigDir for a given environment.
 func configDirectory(environ []string, system string) string {
 	home := config.Variable(environ, "HOME")
 	switch {

@@ -80,7 +80,6 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// Counts that the entity's kind lacks are nil.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty"`
@@ -183,7 +182,8 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	})
 }
 
-// eachSetting yields settings that are not empty; of the policies, which have keys, the number.
+// eachSetting yields the settings that are not empty. For the policies it yields only their number,
+// because they contain keys.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

@@ -137,8 +137,8 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 	return c
 }
 
-// requestOf returns the request that c's flags describe. given has the quotas in the flags, and
-// quotas those of the namespace.
+// requestOf returns the request for the flags that are set. given has their quotas, and quotas the
+// current ones.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -204,7 +204,8 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace returns a command. below (may be nil) makes path segments of its second argument.
+// If below is not nil, the path continues with the segments that it returns for the second
+// argument.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
@@ -216,7 +217,7 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// doneToNamespace returns a command about a namespace. did is its verb in the past tense.
+// did is the verb in the past tense.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation

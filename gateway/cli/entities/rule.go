@@ -72,7 +72,6 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 
-// rule returns the rule of the flags. Without flags, it matches all messages.
 func (o *ruleOptions) rule() (*core.Rule, error) {
 	var errs []error
 	r := &core.Rule{Name: o.name, Filter: core.Filter{Kind: core.TrueFilter}, Action: o.action}
@@ -215,7 +214,6 @@ func showRuleOf(r *core.Rule) shownRule {
 	return s
 }
 
-// plain turns values that JSON lacks into texts.
 func plain(p core.Properties) map[string]any {
 	values := map[string]any{}
 	for name, v := range p.All() {

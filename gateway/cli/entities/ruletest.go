@@ -105,7 +105,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 		defer func() { _ = in.Close() }() // it was only read
 		line, err := bufio.NewReader(in).ReadBytes('\n')
 		switch {
-		case len(line) > 0: // the line or the file ends there
+		case len(line) > 0:
 		case errors.Is(err, io.EOF):
 			return nil, command.Usagef("--record: the input is empty: write a message as crosstown record prints it")
 		default:

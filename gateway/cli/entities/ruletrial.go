@@ -166,7 +166,7 @@ func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	}
 }
 
-// why explains the results of a subscription's new rules for m, first those of rules that match.
+// why explains the results of the subscription's new rules, those of matching rules first.
 func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	for _, r := range t.rules[1][sub] {
 		e := rules.Explain(r, m, f)

@@ -37,7 +37,7 @@ type deadLetters struct {
 	chosen
 	transfer bool
 	dryRun   bool
-	origin   string // the queue or subscription
+	origin   string
 }
 
 func (o *deadLetters) bind(c *cobra.Command, environ []string) {

@@ -96,7 +96,7 @@ are given. The command needs Send, and Listen to find messages.`,
 
 const cancelledAtOnce = 250
 
-// cancel cancels scheduled messages. The error counts those that have become active.
+// cancel returns an error with the number of messages that were no longer scheduled.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
@@ -213,7 +213,6 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 
 const deferredAtOnce = 100
 
-// receiveDeferred receives the deferred messages of each session under the session's lock.
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
 	if !sessions { // messages of entities without sessions may have session ids, too

@@ -124,7 +124,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// left describes the messages that are left; "" for another broker, which reports no counts.
+// left says how many messages are left. It returns "" for another broker, which reports no counts.
 func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	var n api.Entity
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {

@@ -170,7 +170,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 		switch {
 		case o.follow && c.Context().Err() != nil:
 			return nil // the user has ended it
-		case o.follow && errors.Is(err, remote.ErrNoSession): // no session had messages for a while
+		case o.follow && errors.Is(err, remote.ErrNoSession):
 			continue
 		case errors.Is(err, remote.ErrNoSession):
 			return command.Nothingf("%v", err)
@@ -199,7 +199,6 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	return fmt.Sprintf("; other receivers have locked active messages, such as %d: see crosstown peek", page[0].SequenceNumber)
 }
 
-// receive receives messages. before is the number that earlier calls have received.
 func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
 	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
 	if err != nil {
@@ -228,7 +227,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 	}, command.NewProgress(told, "received"))
 }
 
-// print prints messages. It must succeed before they are settled.
+// Messages are settled only after print has succeeded.
 func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	var err error
 	if o.raw {
@@ -245,7 +244,6 @@ func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	return err
 }
 
-// settle settles all messages, even if some locks are lost.
 func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Taken) error {
 	var errs []error
 	switch {
@@ -264,7 +262,7 @@ func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Ta
 	return errors.Join(errs...)
 }
 
-// drain hands up to count messages (0 for all) to use, until none arrives within wait.
+// drain passes up to count messages (0: all) to use. It ends when no message arrives within wait.
 func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
 	hand := func(ts []remote.Taken) error {
 		received += len(ts)

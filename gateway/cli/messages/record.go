@@ -126,7 +126,6 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	return t.Explain(err)
 }
 
-// watched returns the entities in args, or else the EntityPath of the connection string.
 func watched(o *command.Flags, args []string) (*command.Target, []string, error) {
 	t, first, err := o.TargetEntity(args)
 	if err != nil {
@@ -140,11 +139,10 @@ type track struct {
 	partition uint16
 	next      int64
 	ask       int
-	found     []amqp.Arrival // peeked but not recorded yet, in order
-	empty     bool           // this pass has found no further messages
+	found     []amqp.Arrival
+	empty     bool // this pass has found no further messages
 }
 
-// recorder keeps the order in which the messages of several entities arrived.
 type recorder struct {
 	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
 	use      func(entity string, a amqp.Arrival) error // called with each message
@@ -158,7 +156,7 @@ type recorder struct {
 	progress *command.Progress
 }
 
-// watch records entities. For a topic, which has no messages, it returns an error with advice.
+// watch refuses a topic, which has no messages. advice is the end of that error.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")
@@ -251,8 +249,8 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// look peeks at a partition, and adds tracks for later partitions whose messages are in the answer.
-// It requests one message until one has arrived, and then more.
+// look peeks at one partition. If the answer contains messages of later partitions, it adds tracks
+// for these. While nothing arrives, it requests only one message.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

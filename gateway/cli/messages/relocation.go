@@ -25,7 +25,8 @@ const askedToMove = 200
 // not arrived then count as locked by others.
 const takeWait = 5 * time.Second
 
-// relocation uses the gateway's own API. At another broker, it receives, sends and completes.
+// relocation moves or removes messages through the gateway's API or, at another broker, by
+// receiving, sending and completing.
 type relocation struct {
 	flags       *command.Flags
 	target      *command.Target
@@ -42,7 +43,7 @@ type relocation struct {
 	twice   []int64 // sent to the target, but still in the source, because their locks had ended
 }
 
-// newRelocation returns a relocation from b's entity. done is the verb for the progress.
+// done is the verb of the progress lines, such as moved.
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
@@ -70,7 +71,8 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	return m.outcome()
 }
 
-// scope returns the queue or topic whose key suffices, because source and target are in it, or "".
+// scope returns the queue or topic that contains both source and target, because its key then
+// suffices; otherwise "".
 func (m *relocation) scope() string {
 	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {

@@ -175,7 +175,7 @@ type browser struct {
 	most   int         // the number of messages after which the search ends, or 0
 	from   int64       // the first sequence number
 	also   func(*amqp.Arrival) bool
-	seen   func(n int) // called with the number of messages that were read; may be nil
+	seen   func(n int)
 }
 
 type chosen struct {
@@ -231,7 +231,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// report tells what was done. It returns failed: why the rest was not done, or nil.
+// report prints what was done, and returns failed.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }

@@ -35,7 +35,7 @@ type sendOptions struct {
 	file          string
 	records       bool
 	count         int
-	message       core.Message // the template of all messages
+	message       core.Message
 	properties    []string
 	messageID     string
 	correlationID string

@@ -71,7 +71,7 @@ type follower struct {
 	out   io.Writer
 	last  int
 	count int
-	named bool // print the entity, because there are several
+	named bool
 
 	begun   bool
 	held    []heldBack

@@ -22,7 +22,7 @@ type tapping struct {
 	out      *bufio.Writer
 	count    int
 	progress *command.Progress
-	began    func() // called when all taps are open
+	began    func()
 
 	mu       sync.Mutex
 	open     int
@@ -77,7 +77,6 @@ func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 	}
 }
 
-// take prints a line. last is true if no further line has arrived yet.
 func (t *tapping) take(line []byte, last bool) error {
 	if len(bytes.TrimSpace(line)) == 0 { // a sign of life
 		return nil

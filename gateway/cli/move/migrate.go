@@ -368,7 +368,8 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages that arrived, over a slow connection, after their sessions seemed empty.
+// late moves messages that arrived after their sessions had seemed empty, because the connection is
+// slow.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -385,7 +386,6 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 	return n, nil
 }
 
-// receive returns how many messages it moved (n), and how many remain (stay).
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, 0, while)

@@ -102,8 +102,8 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
 }
 
-// namespacePolicies notes each policy of the namespace: a management API cannot read or change
-// them.
+// A management API can neither read nor change the policies of the namespace, so they are only
+// listed.
 func namespacePolicies(all []config.Policy, notes *notes) {
 	for _, p := range all {
 		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)

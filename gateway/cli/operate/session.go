@@ -88,7 +88,6 @@ func lockedCount(s *api.Session) string {
 	return strconv.FormatInt(s.Locked, 10)
 }
 
-// sessionText quotes an id that would not be visible.
 func sessionText(id string) string {
 	if quoted := strconv.Quote(id); id == "" || len(quoted) != len(id)+2 {
 		return quoted

@@ -14,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// print prints up to rows entities, or all if rows is 0.
 func (v *topView) print(out *bytes.Buffer, rows int) error {
 	fmt.Fprintf(out, "%s  namespace %s", v.At.UTC().Format(api.InstantLayout), v.Namespace)
 	if g := v.Gateway; g != nil {

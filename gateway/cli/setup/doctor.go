@@ -78,11 +78,11 @@ type examination struct {
 	flags    *command.Flags
 	target   *command.Target
 	entity   string
-	conn     net.Conn // opened by port, closed by certificate
+	conn     net.Conn
 	findings []finding
 }
 
-// note reports whether the examination continues.
+// note prints the result of a check, and reports whether the examination continues.
 func (x *examination) note(check, status, remedy, found string, args ...any) bool {
 	x.findings = append(x.findings, finding{check, status, fmt.Sprintf(found, args...), remedy})
 	return status != fail

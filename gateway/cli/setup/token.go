@@ -167,7 +167,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }
 
-// entitySigner returns an existing policy that fits, a new one if o.create names it, or nil.
+// entitySigner returns the entity's first policy that fits, a new one if o.create names it, or nil.
 func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic
@@ -215,7 +215,6 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits
 	return nil
 }
 
-// ownPolicies returns the namespace's policies; none if the connection string lacks Manage.
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	var page api.NamespaceList
 	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
@@ -230,7 +229,7 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// curlCommands returns commands that use the token, whose rights are 0 if they are unknown.
+// rights is 0 if the rights of the token are not known.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil

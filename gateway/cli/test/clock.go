@@ -53,7 +53,7 @@ memory store. A policy with Manage on the namespace allows these commands.`,
 	return c
 }
 
-// clockMoveCommand returns a command that moves the clock or, if request is nil, shows it.
+// If request is nil, the command shows the clock.
 func clockMoveCommand(environ []string, use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) *cobra.Command {
 	var namespace string
 	c := &cobra.Command{Use: use, Short: short, Args: args}

@@ -81,12 +81,12 @@ type call struct {
 
 const maxBody = 64 << 10
 
-// read decodes the body into request; an empty body changes nothing. An error quotes example.
 func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads a body of up to most bytes, whose memory counts like that of messages in progress.
+// gather reads a body of up to most bytes. Their memory counts towards that of messages in
+// progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -217,7 +217,7 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 
 func manages(id core.Identity) error { return id.Check(core.Manage, "", time.Now()) }
 
-// operates returns an error unless the client has Manage on the gateway's own namespace.
+// operates refuses clients without Manage on the gateway's own namespace.
 func (a *API) operates(id core.Identity) error {
 	if a.isOperator(id) {
 		return nil
@@ -254,8 +254,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened returns the queue or subscription in c.path if the client may listen there. For any
-// other c.path, the error says that it is isNot, and that a name must follow path.
+// listened returns the queue or subscription in c.path, on which the client must have Listen. isNot
+// and path are for the error about any other c.path.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {

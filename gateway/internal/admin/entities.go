@@ -49,13 +49,13 @@ func (a *API) explain(c *call) (any, error) {
 	return api.AccountOf(c.id.Namespace(), &account), nil
 }
 
-// leastPurge messages may be removed by one call in every tier. After a call that removed fewer, at
-// most newly arrived messages are left.
+// Every tier lets one call remove leastPurge messages. After a call that removed fewer, only
+// messages that have just arrived can be left.
 const leastPurge = 500
 
 // purge requires Listen on the entity.
 func (a *API) purge(c *call) (any, error) {
-	later := time.Now().Add(core.KeyLife) // later than all enqueued times
+	later := time.Now().Add(core.KeyLife)
 	total, last := 0, false
 	for {
 		n, err := a.Broker.Purge(c.Context(), c.id, core.At(c.path), later, math.MaxInt)

@@ -83,7 +83,7 @@ func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any,
 	return &answer, nil
 }
 
-// may checks the client's right before the client can learn whether the entity exists.
+// may checks the right first, so that a client without it does not learn whether the entity exists.
 func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
@@ -176,8 +176,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions returns the ids of the messages' sessions, in the order of their first messages, and the
-// numbers of each session's messages.
+// sessions returns the ids of the messages' sessions, by their first messages, and the numbers of
+// the messages in each.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -209,7 +209,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// all moves messages. If the client disconnects, it still moves those that are already locked.
+// If the client disconnects, all still moves the messages that it has locked.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {

@@ -151,7 +151,6 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	return a.page(c, all, next)
 }
 
-// page describes the namespaces in all. It counts entities only if the request asks for it.
 func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	page := api.NamespaceList{Namespaces: []api.Namespace{}, Next: next}
 	count := c.URL.Query().Get("entities") == "true"
@@ -169,7 +168,6 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	return page, nil
 }
 
-// describe describes a namespace, with its policies if whole is true.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
 		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
@@ -197,8 +195,9 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string whose host selects no namespace: the request's, or localhost
-// for a namespace's host below .localhost, or else "" if the request's host selects one.
+// byPolicy returns a connection string whose host selects no namespace, so that the policy selects
+// it. The host is that of the request or, if the request was sent to a namespace's host below
+// .localhost, localhost. For another namespace's host, byPolicy returns "".
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)

@@ -71,7 +71,7 @@ func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
 }
 
-// sessionsOf adds the sessions' holders. It searches the connections only if sessions are locked.
+// sessionsOf adds the holders. It searches the connections only if a session is locked.
 func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
 	told := make([]api.Session, len(all))
 	held := false

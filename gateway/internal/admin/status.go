@@ -75,7 +75,6 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of returns the state of the store, with a latency measured at most probeAge ago.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// functions are the functions whose result depends only on their arguments.
 var functions map[string]any
 
 func init() { // in a function, because some functions call each other
@@ -107,7 +106,7 @@ func init() { // in a function, because some functions call each other
 // For a parameter of type text, call converts the argument as concat does.
 type text string
 
-// call calls f without surplus arguments. Integers in the result become float64, as in JSON.
+// call ignores surplus arguments. Integers in the result become float64, as in JSON.
 func call(f any, args []any) (any, error) {
 	function := reflect.ValueOf(f)
 	t := function.Type()
@@ -157,7 +156,8 @@ func wrongArgument(i int, v any, want reflect.Type) error {
 	return fmt.Errorf("argument %d is %s: use %s", i+1, text, typeNames[want.Kind()])
 }
 
-// logic returns the template function "or" if short is true, and otherwise "and".
+// logic returns the template function or, which ends at the first true (short), or the function
+// and, which ends at the first false.
 func logic(short bool) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		for i := range args {
@@ -178,7 +178,7 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order returns a function that compares two numbers or two texts, and returns what holds says of the
+// order returns a function that compares two numbers or two texts. holds gets the result of the
 // comparison: -1, 0 or 1.
 func order(holds func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
@@ -189,7 +189,7 @@ func order(holds func(n int) bool) func(a, b any) (any, error) {
 	}
 }
 
-// extreme returns min or max, as a function of numbers or of one list.
+// extreme returns the template function min or max, whose arguments are numbers or one list.
 func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
 	return func(first any, rest ...any) (float64, error) {
 		args, ok := first.([]any)

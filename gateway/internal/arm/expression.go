@@ -23,7 +23,6 @@ func (u unevaluated) Error() string { return u.why }
 
 func unknownf(format string, args ...any) error { return unevaluated{fmt.Sprintf(format, args...)} }
 
-// evaluate takes an expression without its brackets.
 func (s *scope) evaluate(text string) (any, error) {
 	p := &parser{text: text, in: s}
 	v, err := p.expression()
@@ -111,7 +110,7 @@ func (p *parser) operand() (any, error) {
 	if word == "" || minus {
 		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:]+"]")
 	}
-	if p.takes('.') { // a function that the template declares
+	if p.takes('.') {
 		word += "." + p.word()
 	}
 	if !p.takes('(') {

@@ -57,7 +57,6 @@ func (s *scope) special(name string) any {
 	return nil
 }
 
-// copyIndex implements copyIndex(name, offset). Both arguments are optional.
 func (s *scope) copyIndex(args ...any) (any, error) {
 	loop, offset := "", 0.0
 	for _, a := range args {
@@ -82,7 +81,6 @@ type lambda struct {
 	in    *scope
 }
 
-// lambda reads a lambda after its opening parenthesis.
 func (p *parser) lambda() (any, error) {
 	l, from := lambda{in: p.in}, p.at
 	for p.takes('\'') {

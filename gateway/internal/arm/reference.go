@@ -37,14 +37,14 @@ func resourceID(args ...any) identifier {
 	return identifier{}
 }
 
-// pending is a resource, or a part of one, of which only the selected member will be evaluated,
-// because the other members may contain expressions that cannot be evaluated.
+// pending is a resource, or a part of one, that is not evaluated yet. Only the member that an
+// expression selects will be, because others may contain what only Azure can evaluate.
 type pending struct {
 	v  any
 	in *scope
 }
 
-// memberOf returns a member of v, which it evaluates if v is pending.
+// memberOf evaluates the member if v is pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {

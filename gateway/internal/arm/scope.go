@@ -12,21 +12,21 @@ import (
 
 type scope struct {
 	shared      *shared
-	around      *scope         // scope of the enclosing deployment, or nil
-	deployed    any            // the template's resources: a list, or an object by symbolic name
-	parameters  map[string]any // the template's parameters, with type and defaultValue
+	around      *scope // scope of the enclosing deployment, or nil
+	deployed    any    // the template's resources: a list, or an object by symbolic name
+	parameters  map[string]any
 	definitions map[string]any
 	given       map[string]any // values of parameters, by lower-cased name
 	variables   map[string]any
-	functions   []any          // functions that the template declares
+	functions   []any
 	bound       map[string]any // arguments of the lambdas around an expression, by lower-cased name
 	loops       map[string]int // indexes of loops, by lower-cased name; "" is the innermost loop
 	nested      int
 }
 
 type shared struct {
-	depth     int             // nesting of the expression that is being evaluated
-	work      int             // work done so far: see maxWork
+	depth     int
+	work      int
 	open      map[string]bool // parameters and variables that are being evaluated
 	unknown   []unknownText
 	problems  []Problem
@@ -108,7 +108,7 @@ func (s *scope) spend(v any, err error) error {
 	return err
 }
 
-// weight estimates the size of v, up to a little more than most.
+// weight estimates the size of v. It stops once the size exceeds most.
 func weight(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -204,7 +204,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat evaluates loop[of] in each round, and lists the results.
+// repeat evaluates the member of of loop once for each round.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {
@@ -285,8 +285,8 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled evaluates v. It reports what cannot be evaluated, and leaves it out or, in a list, puts
-// nil.
+// settled evaluates v, and reports what cannot be evaluated. It leaves out such members of objects;
+// in lists they become nil.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -118,7 +118,8 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// fullType splits typ. A relative typ continues around, the type of the enclosing resource.
+// fullType splits a type. The type of a resource inside another one may be relative to around, the
+// other's type.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -213,7 +214,7 @@ const ServiceBus = "Microsoft.ServiceBus/namespaces"
 // deployments is the type of nested deployments, such as modules of Bicep.
 const deployments = "Microsoft.Resources/deployments"
 
-// name returns a resource's name, with marks (see unknownText) for unknown expressions.
+// Unknown expressions in the name become marks: see unknownText.
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
@@ -232,7 +233,8 @@ func (s *scope) name(v any, place string) (string, bool) {
 	return name, true
 }
 
-// marked evaluates concat or format in a name, with marks (see unknownText) for unknown arguments.
+// marked evaluates a name that is a concat or format. Arguments that are not known become marks:
+// see unknownText.
 func (s *scope) marked(text string) (any, error) {
 	p := &parser{text: text[1 : len(text)-1], in: s}
 	function := strings.ToLower(p.word())
@@ -279,8 +281,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports whether name has no mark (see unknownText). If name has one, known reports the
-// reason as a problem.
+// known returns false, and reports why, if name contains an unknown expression (see unknownText).
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
@@ -321,7 +322,7 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// arguments evaluates v's arguments. null means the default. An error appears where it is used.
+// null means the default. The error of an argument appears only where the argument is used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

@@ -46,7 +46,7 @@ func concat(args ...any) (any, error) {
 	return b.String(), nil
 }
 
-// format fills in the arguments of text. It supports only digits as formats, such as {0:D3}.
+// format supports only digits as formats, such as {0:D3}.
 func format(text string, args ...any) (string, error) {
 	var b strings.Builder
 	for {

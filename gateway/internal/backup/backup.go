@@ -76,8 +76,8 @@ func (b *Writer) namespaces(ctx context.Context) error {
 	}
 }
 
-// catalogue writes each topic before its subscriptions. It returns all but the subscriptions, and
-// adds the subscriptions' names to known, by ID.
+// catalogue writes each topic before its subscriptions, whose names it adds to known, by ID. It
+// returns the other entities.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {

@@ -19,7 +19,7 @@ type Reader struct {
 	entities   map[string]*core.Entity // by ID
 	names      map[string]bool         // the keys combine the namespace's name and the entity's folded name
 	partitions map[string]bool
-	of         *core.Entity     // the entity whose partition is being read
+	of         *core.Entity
 	last       map[string]int64 // sequence number of the last message in the partition, by subscription and sub-queue
 }
 
@@ -89,7 +89,6 @@ func checkNamespace(n *core.Namespace) error {
 	return errors.Join(errs...)
 }
 
-// checkID refuses ids that core.NewIncarnation does not create.
 func checkID(id string) error {
 	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return fmt.Errorf("%.80q cannot be the id of a namespace or an entity: an id has 1 to 64 lower-case letters and digits", id)
@@ -143,7 +142,6 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	return errors.Join(errs...)
 }
 
-// checkText refuses an address that is impossible in settings.
 func checkText(address string) error {
 	if len(address) > 2*core.MaxNameLength || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' }) {
 		return fmt.Errorf("%.80q cannot be the name of an entity: it is too long or contains control characters", address)

@@ -16,8 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode sets v to given. It reports unknown names, and values that do not fit, which leave v
-// unchanged. ok is true if all values fit.
+// decode sets v to given. It reports unknown names, and values that do not fit; ok is then false.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true
@@ -86,8 +85,7 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// convert converts v to the type to. v has a type of YAML, or is the text of a flag or variable.
-// Errors say what the setting accepts.
+// v comes from YAML, or is the text of a flag or variable. The error says what the setting accepts.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
@@ -190,7 +188,7 @@ type setting struct {
 	alone string // value of the flag without an argument; "" if it needs one
 	words string // the allowed values, if they are few
 	typ   reflect.Type
-	index []int // for reflect.Value.FieldByIndex
+	index []int
 }
 
 func (s setting) flag() string { return strings.ReplaceAll(s.path, ".", "-") }

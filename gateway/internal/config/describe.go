@@ -166,7 +166,7 @@ func (p Policy) asWritten() Policy {
 
 func scalar(v any) *yaml.Node {
 	n := &yaml.Node{}
-	_ = n.Encode(v) // simple values can always be encoded
+	_ = n.Encode(v)
 	return n
 }
 

@@ -99,8 +99,8 @@ func (e *emulator) add(name string, given []any, at string, convert func(v any, 
 	}
 }
 
-// convert calls the function convert for each element of given, the list at the path at. In the
-// resulting list, their indices begin with n.
+// convert converts the elements of the list at the path at. Their indexes in the result begin with
+// n.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
@@ -153,7 +153,6 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	return entry
 }
 
-// rule converts a rule, whose FilterType in Properties says which filter applies.
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}

@@ -122,7 +122,7 @@ func configured[T EntitySettings](given *T) iter.Seq2[reflect.StructField, refle
 	}
 }
 
-// each calls visit for each configured setting, except policies. alone has only this setting.
+// each calls visit for each configured setting. alone has only this setting.
 func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	for f, v := range configured(given) {
 		alone := new(T)
@@ -146,7 +146,6 @@ func (p Policy) Rule() core.AccessRule {
 
 type names map[string]bool
 
-// add reports whether name is new.
 func (n *names) add(name string) bool {
 	folded := core.FoldName(name)
 	if (*n)[folded] {

@@ -35,7 +35,6 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// readFile reads a YAML file. by is the flag or variable that names the file.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)

@@ -22,7 +22,8 @@ type NewKey struct {
 	File   string
 }
 
-// completeKeys gives each policy without a key the one stored for it, or a new one for KeepKeys.
+// completeKeys gives each policy without a key the key that is stored for it, or a new one for
+// KeepKeys.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
@@ -40,7 +41,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// fileName returns a file name for name that cannot lead to another directory.
+// fileName escapes name, so that it cannot lead to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {

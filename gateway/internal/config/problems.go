@@ -50,7 +50,7 @@ func (r *report) err() error {
 }
 
 type origin struct {
-	source string // a file, a variable or a flag
+	source string
 	line   int    // in a file; 0 if unknown
 	path   string // in a file
 }
@@ -69,8 +69,8 @@ func (p origin) String() string {
 // origins are by path, such as "log.level" or "queues[2].name".
 type origins map[string]origin
 
-// find returns the origin of the setting at path. If only a structure or list around it has an
-// origin, find returns that origin with the rest of path.
+// find returns the origin of the setting at path, or else that of the structure or list around it,
+// with the rest of path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {

@@ -67,8 +67,8 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call returns an SQL condition that calls plugin with the parameters, which have the names @p1,
-// @p2 and so on: see numbered.
+// call returns the SQL condition that calls plugin with the parameters, under the names @p1, @p2
+// and so on: see numbered.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")

@@ -27,7 +27,6 @@ const (
 	Count      = "count"
 )
 
-// validate also reads and compiles the files.
 func (p *Schema) validate(path string, r *report) {
 	validatePattern(path+".entity", p.Entity, r)
 	if p.OnMismatch != "" {

@@ -240,11 +240,11 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// isBus reports whether a resource belongs to Service Bus and is of a kind that this package reads.
-// Only such resources have names.
+// Only resources of Service Bus that this package reads have names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// add converts r. Resources come in any order. An enclosing one may be missing: it exists already.
+// Resources come in any order. A resource may be inside one that is not in the template, because it
+// exists already.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -298,7 +298,6 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named adds the object if necessary.
 func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
 	key := at + "/" + core.FoldName(name)
 	i, ok := t.index[key]
@@ -310,7 +309,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below is like named, for the list owner[member]. It records place as the object's template path.
+// below is named for the list owner[member]. place is the path in the template.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)

@@ -144,7 +144,6 @@ func (c *Config) validateSync(r *report) {
 	}
 }
 
-// validateTags checks ranges and values, also in structures inside v.
 func validateTags(r *report, v reflect.Value, path string) {
 	for _, f := range fields(v.Type()) {
 		at, field := strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), v.FieldByIndex(f.Index)
@@ -237,7 +236,6 @@ func (p *Policy) validate(path string, r *report) {
 	}
 }
 
-// validateEntities also checks that all names of queues and topics differ.
 func (h *Contents) validateEntities(prefix string, r *report) {
 	var taken names
 	named := func(path, name string) {

@@ -32,7 +32,6 @@ func (c *Config) Hooks() (all []webhooks.Hook) {
 	return all
 }
 
-// completeHooks also checks that all names differ.
 func (c *Config) completeHooks(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {
@@ -68,7 +67,6 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
 
-// secretKeys returns the keys of the hook or push at path in the configuration.
 func secretKeys(path string, scheme webhooks.Scheme, file, variable string, environ []string, r *report) (keys [][]byte) {
 	at, content := path+".secret-file", ""
 	switch {
@@ -116,7 +114,6 @@ func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	return all
 }
 
-// completePushes also checks that all names differ.
 func (c *Config) completePushes(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {

@@ -26,7 +26,7 @@ type Difference struct {
 
 const none = "none"
 
-// compare returns how held differs from w, except for settings that the declaration leaves out.
+// compare ignores settings that the declaration leaves out.
 func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.kind {
 		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil

@@ -64,7 +64,8 @@ func wantedOf(c *config.Contents) (all []wanted) {
 	return all
 }
 
-// inOrder puts entities after those that they need, except for one entity in a cycle.
+// inOrder sorts entities so that each comes after those that it needs. In a cycle, one entity comes
+// too early.
 func inOrder(declared []wanted) []wanted {
 	byName := make(map[string]int, len(declared))
 	for i := range declared {

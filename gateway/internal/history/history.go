@@ -136,7 +136,7 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	return names
 }
 
-// follow returns series k, which it creates if necessary, or nil if there are MaxSeries others.
+// follow creates the series if necessary. It returns nil if there are MaxSeries others.
 func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	if s := x.series[k]; s != nil {
 		return s

@@ -35,8 +35,8 @@ func (v Vitals) at() uint32 { return v.At }
 type series struct {
 	name    string
 	used    time.Time // when messages last came or left, or a client read the history
-	asked   time.Time // when the store was last asked
-	counted time.Time // when the store last answered
+	asked   time.Time
+	counted time.Time
 
 	accepted int64 // by the gateway, since the last reading
 	stirs    bool  // counts may change without use: a message is locked or scheduled, or came recently
@@ -64,8 +64,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds a sample for the time before this gateway's first messages, and returns how many came
-// (first) and left since. If the entity never had other messages, it was empty then.
+// begin adds a sample for the time before this gateway's first messages. If the entity never had
+// others, it was empty then.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)
@@ -78,7 +78,7 @@ func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// enter adds a sample. After an interval without changes, it first repeats the last sample.
+// If nothing changed for longer than an interval, enter first repeats the last sample.
 func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {

@@ -161,8 +161,7 @@ func find(claims map[string]any, name string) any {
 	return nil
 }
 
-// has reports whether claim equals value or is a list with value. If words is set, a text is a list
-// of words (RFC 8693 §4.2).
+// claim may be a list. If words is true, a text is a list of words (RFC 8693 §4.2).
 func has(claim any, value string, words bool) bool {
 	switch c := claim.(type) {
 	case string:

@@ -91,8 +91,8 @@ func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	return all
 }
 
-// keys returns the issuer's keys. It fetches them if they are too old, or if latest is set and the
-// last fetch is not recent. fresh means that this call has fetched them.
+// keys fetches the issuer's keys if they are too old, or if latest is true and the last fetch is
+// not recent. fresh means that it has fetched them.
 func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySet, fresh bool, err error) {
 	select {
 	case k.turn <- struct{}{}:

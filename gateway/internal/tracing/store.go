@@ -83,9 +83,9 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	return span
 }
 
-// begin begins a span for m: of storing it or, if t is nil, of forwarding it. It adds the span to c
-// for the answer with the index at. If last is m's parent, begin begins none: the messages of a
-// group share one. It returns the span that is noted in m.
+// begin begins a span for storing m or, if t is nil, for forwarding it, and adds it to c for the
+// answer at. The messages of a group share one span: last is that of the message before. It returns
+// the span that m carries.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
@@ -167,7 +167,7 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-// tell notes s in p's copies, which the broker has made before p's message got s.
+// The broker has made p's copies before p's message got the span s.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return
@@ -302,7 +302,6 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationAt(cmp.Or(p.namespaces[e.Namespace], e.Namespace), core.Address{Entity: e.Name})
 }
 
-// of returns the destination with an ID. For an unknown entity, the ID is the name.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -36,9 +36,9 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 }
 
 // depart begins the span of a group of sent messages, or returns nil if the group is not traced.
-// The span of one message is a child of the message's origin; that of a batch belongs to the trace
-// of its messages, or has links to all of their traces. Without an origin, the span is a child of
-// the request's span in ctx, or else a root if the sampler chooses it.
+// The span of one message is a child of the message's origin. That of a batch belongs to the trace
+// of its messages or, if they have several, has links to them. Without an origin, the span is a
+// child of the request's span or, if the sampler chooses it, the root of a trace.
 func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {
