@@ -48,61 +48,105 @@ func (m *stored) isPlain() bool {
 	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
 }
 
-type sending struct {
-	messages []stored
-	bytes    int
-	numbers  []int64 // 0: dropped as a duplicate
-	err      error
+// outgoing are groups that share an exchange; T is stored or publication.
+type outgoing[T any] struct {
+	version int64 // of the topic's subscriptions; 0 for a queue
+	groups  []outgoingGroup[T]
+	items   int
+	bytes   int
+	answers []core.Appended // one per group
+	err     error
 }
 
-// If the answer to a group is lost, Append fails the later groups without sending them, because
-// they could be stored before this group.
+type outgoingGroup[T any] struct {
+	at       int // index among the groups of the call
+	messages []T
+	items    int
+	bytes    int
+	grows    bool     // the quota must allow the bytes
+	arriving []stored // the messages that make the entity grow
+}
+
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
-	answers := make([]core.Appended, len(groups))
+	to := func(sh *shard) *batching.Batcher[*outgoing[stored]] { return &sh.appends }
+	return send(ctx, p, "append", to, 0, len(groups), func(sh *shard, now time.Time, i int) (outgoingGroup[stored], error) {
+		messages, size, err := sh.prepare(groups[i], nil, now)
+		return outgoingGroup[stored]{messages: messages, items: len(messages), bytes: size, grows: true, arriving: messages}, err
+	})
+}
+
+// send encodes n groups and submits them in batches. If the answer to a group is lost, or version is
+// too old, send fails the later groups without sending them, because they could be stored before
+// this group.
+func send[T any](
+	ctx context.Context, p *handle, verb string, to func(*shard) *batching.Batcher[*outgoing[T]], version int64,
+	n int, encode func(sh *shard, now time.Time, i int) (outgoingGroup[T], error),
+) []core.Appended {
+	answers := make([]core.Appended, n)
 	if err := p.server.Enter(ctx); err != nil {
-		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("append: %w", err)))
+		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("%s: %w", verb, err)))
 	}
 	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
-
 	now := p.Now()
 	budget := p.sizeBudget(ctx, sh)
-	var batch sending
-	var members []int // indexes of the groups that the next flush sends
+	var batch *outgoing[T]
 	flush := func() {
-		if len(members) > 0 {
-			p.send(ctx, sh, groups, answers, batch, members)
-			batch, members = sending{}, nil
+		if batch == nil {
+			return
+		}
+		w := batch
+		batch = nil
+		err := to(sh).Submit(ctx, w, w.items, w.bytes)
+		if err == nil {
+			err = w.err
+		}
+		for k, g := range w.groups {
+			answer := &answers[g.at]
+			if answer.Err = err; err == nil {
+				*answer = w.answers[k]
+			}
+			if answer.Err != nil {
+				answer.Err = fmt.Errorf("cannot %s messages to the keys '%s*': %w", verb, sh.keys.Prefix, answer.Err)
+			}
 		}
 	}
-	for i, group := range groups {
-		messages, size, err := sh.prepare(group, nil, now)
-		if err == nil {
-			err = budget.take(size)
+	for i := range answers {
+		g, err := encode(sh, now, i)
+		taken := false
+		if err == nil && g.grows {
+			err = budget.take(g.bytes)
+			taken = err == nil
 		}
 		if core.CodeOf(err) == core.QuotaExceeded {
-			known, unknown := p.knowsAll(ctx, sh, messages)
+			known, unknown := p.knowsAll(ctx, sh, g.arriving)
 			if err = cmp.Or(unknown, err); known {
-				answers[i].Numbers = make([]int64, len(group))
-				continue
+				err = nil
 			}
 		}
 		if err != nil {
 			answers[i].Err = err
 			continue
 		}
-		if len(members) > 0 && (len(batch.messages)+len(messages) > batching.MaxBatch || batch.bytes+size > batching.MaxBatchBytes) {
+		if batch != nil && (batch.items+g.items > batching.MaxBatch || batch.bytes+g.bytes > batching.MaxBatchBytes) {
 			flush()
-			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
-				budget.give(size)
+			err := answers[i-1].Err
+			if code := core.CodeOf(err); code.Retriable() || code == core.NotFound || code == core.Conflict {
+				if taken {
+					budget.give(g.bytes)
+				}
 				failAll(answers[i:], core.CertainlyNotDone(err))
 				return answers
 			}
 		}
-		batch.messages = append(batch.messages, messages...)
-		batch.bytes += size
-		members = append(members, i)
+		if batch == nil {
+			batch = &outgoing[T]{version: version}
+		}
+		g.at = i
+		batch.groups = append(batch.groups, g)
+		batch.items += g.items
+		batch.bytes += g.bytes
 	}
 	flush()
 	return answers
@@ -157,34 +201,15 @@ func keyOf(m *core.Message) string {
 	return m.Transit.Key
 }
 
-// send appends a batch. members are the indexes of its groups in groups.
-func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
-	w := &batch
-	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)
-	if err == nil {
-		err = w.err
-	}
-	if err != nil {
-		err = fmt.Errorf("cannot append messages to the keys '%s*': %w", sh.keys.Prefix, err)
-		for _, i := range members {
-			answers[i].Err = err
-		}
-		return
-	}
-	numbers := w.numbers
-	for _, i := range members {
-		n := len(groups[i])
-		answers[i].Numbers, numbers = numbers[:n:n], numbers[n:]
-	}
-}
-
-func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
+func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*outgoing[stored]]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var messages []stored
 	plain, size := !sh.hasHistory(), 0 // only scripts write histories
 	for _, t := range calls {
-		messages = append(messages, t.Work.messages...)
+		for _, g := range t.Work.groups {
+			messages = append(messages, g.messages...)
+		}
 		size += t.Work.bytes
 	}
 	for i := range messages {
@@ -219,9 +244,11 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	}
 	err = s.server.WrapError("store messages", conn.Certain(err))
 	for _, t := range calls {
-		if t.Work.err = err; err == nil {
-			n := len(t.Work.messages)
-			t.Work.numbers, numbers = numbers[:n:n], numbers[n:]
+		t.Work.err = err
+		for i := 0; i < len(t.Work.groups) && err == nil; i++ {
+			n := len(t.Work.groups[i].messages)
+			t.Work.answers = append(t.Work.answers, core.Appended{Numbers: numbers[:n:n]})
+			numbers = numbers[n:]
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,69 +33,17 @@ type copied struct {
 	sid    string
 }
 
-type publishing struct {
-	version int64
-	groups  [][]publication
-	items   int
-	bytes   int
-	answers []core.Appended
-	err     error
-}
-
 // Publish sends groups in batches. One script publishes a batch, and blocks the server for some
-// microseconds per copy. If a batch's answer is lost, or version is too old, later batches fail.
+// microseconds per copy.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
-	answers := make([]core.Appended, len(groups))
-	if err := p.server.Enter(ctx); err != nil {
-		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("publish: %w", err)))
-	}
-	defer p.server.Calls.Done()
-	sh, done := p.shard(p.place)
-	defer done()
-
-	now := p.Now()
-	budget := p.sizeBudget(ctx, sh)
-	batch := publishing{version: version}
-	var members []int // indexes of the groups that the next flush sends
-	flush := func() {
-		if len(members) > 0 {
-			p.sendPublications(ctx, sh, answers, batch, members)
-			batch, members = publishing{version: version}, nil
-		}
-	}
-	for i, group := range groups {
+	to := func(sh *shard) *batching.Batcher[*outgoing[publication]] { return &sh.publishes }
+	return send(ctx, p, "publish", to, version, len(groups), func(sh *shard, now time.Time, i int) (outgoingGroup[publication], error) {
 		e := encoder{sh: sh, now: now}
-		publications, err := e.group(group, nil)
-		if err == nil && e.needsRoom {
-			err = budget.take(e.size)
-		}
-		if core.CodeOf(err) == core.QuotaExceeded {
-			known, unknown := p.knowsAll(ctx, sh, fromSenders(publications))
-			if err = cmp.Or(unknown, err); known {
-				err = nil
-			}
-		}
-		if err != nil {
-			answers[i].Err = err
-			continue
-		}
-		if len(members) > 0 && (batch.items+e.items > batching.MaxBatch || batch.bytes+e.size > batching.MaxBatchBytes) {
-			flush()
-			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound || core.CodeOf(err) == core.Conflict {
-				if e.needsRoom {
-					budget.give(e.size)
-				}
-				failAll(answers[i:], core.CertainlyNotDone(err))
-				return answers
-			}
-		}
-		batch.groups = append(batch.groups, publications)
-		batch.items += e.items
-		batch.bytes += e.size
-		members = append(members, i)
-	}
-	flush()
-	return answers
+		publications, err := e.group(groups[i], nil)
+		return outgoingGroup[publication]{
+			messages: publications, items: e.items, bytes: e.size, grows: e.needsRoom, arriving: fromSenders(publications),
+		}, err
+	})
 }
 
 // fromSenders returns the messages to store that come from senders, not from the topic's own queue.
@@ -211,33 +158,14 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 	return encoded, nil
 }
 
-// sendPublications publishes a batch. members are the indexes of its groups in answers.
-func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
-	w := &batch
-	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)
-	if err == nil {
-		err = w.err
-	}
-	for at, i := range members {
-		switch {
-		case err != nil:
-			answers[i].Err = fmt.Errorf("cannot publish messages to the keys '%s*': %w", sh.keys.Prefix, err)
-		case w.answers[at].Err != nil:
-			answers[i].Err = fmt.Errorf("cannot publish messages to the keys '%s*': %w", sh.keys.Prefix, w.answers[at].Err)
-		default:
-			answers[i] = w.answers[at]
-		}
-	}
-}
-
-func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
+func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*outgoing[publication]]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	b := newPublishArgs(s.server.Names, sh)
 	size := 0
 	for _, t := range calls {
 		for _, group := range t.Work.groups {
-			b.group(t.Work.version, group)
+			b.group(t.Work.version, group.messages)
 		}
 		size += t.Work.bytes
 	}
@@ -325,7 +253,7 @@ func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, do
 	}
 }
 
-func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended, error) {
+func (sh *shard) published(reply []any, groups []outgoingGroup[publication]) ([]core.Appended, error) {
 	answers := make([]core.Appended, len(groups))
 	for i, raw := range reply {
 		if word, ok := raw.(string); ok {
@@ -333,7 +261,7 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 			continue
 		}
 		positions, _ := raw.([]any)
-		numbers, err := sh.sequenceNumbers(positions, len(groups[i]))
+		numbers, err := sh.sequenceNumbers(positions, len(groups[i].messages))
 		if err != nil {
 			return nil, err
 		}

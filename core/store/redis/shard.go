@@ -33,8 +33,8 @@ type shard struct {
 	features    script.Features
 	state       []any // the first keys of each of its scripts
 	expired     any   // ARGV[4] of lua/state.lua
-	appends     batching.Batcher[*sending]
-	publishes   batching.Batcher[*publishing]
+	appends     batching.Batcher[*outgoing[stored]]
+	publishes   batching.Batcher[*outgoing[publication]]
 	settles     batching.Batcher[*settling]
 	renews      batching.Batcher[*renewing]
 	lostLocks   lostLocks
@@ -64,8 +64,8 @@ func (s *Store) shard(p place) (sh *shard, done func()) {
 	if sh == nil {
 		s.shards.trim()
 		sh = s.newShard(p, p.Sessions)
-		sh.appends.Start(&s.server, &s.flushed.appends, func(ts []*batching.Call[*sending]) { s.flushAppends(sh, ts) })
-		sh.publishes.Start(&s.server, &s.flushed.publishes, func(ts []*batching.Call[*publishing]) { s.flushPublishes(sh, ts) })
+		sh.appends.Start(&s.server, &s.flushed.appends, func(ts []*batching.Call[*outgoing[stored]]) { s.flushAppends(sh, ts) })
+		sh.publishes.Start(&s.server, &s.flushed.publishes, func(ts []*batching.Call[*outgoing[publication]]) { s.flushPublishes(sh, ts) })
 		sh.settles.Start(&s.server, &s.flushed.settles, func(ts []*batching.Call[*settling]) { s.flushSettles(sh, ts) })
 		sh.renews.Start(&s.server, &s.flushed.renews, func(ts []*batching.Call[*renewing]) { s.flushRenews(sh, ts) })
 		s.shards.all[p] = sh
