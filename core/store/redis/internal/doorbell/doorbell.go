@@ -230,47 +230,34 @@ func (b *Bells) drop(node *redis.Client) {
 	delete(b.listeners, node)
 }
 
-const pollBatch = 500
-
 // poll wakes watchers if their doorbell is not armed, or if it is armed although there are new
 // messages: then the sender crashed before it could publish. Messages in sessions need no such
 // check, because the scripts that store them also publish. Locking dead letters sweeps the main
 // queue. So poll also wakes watchers of dead letters when something is due in the main queue and
 // another gateway has sent to it or locked its messages.
 func (b *Bells) poll(ctx context.Context) {
-	bounded, cancel := b.server.Bounded(ctx)
-	defer cancel()
-	pipe := b.server.RDB.Pipeline()
-	asked, due := make(map[string]*redis.SliceCmd), make(map[string]*redis.StringCmd)
-	finish := func() {
-		_, _ = pipe.Exec(bounded) // each command keeps its error
-		for channel, c := range asked {
-			if c.Err() != nil || needsWake(c.Val()) {
-				b.wakeWatchers(channel, "")
-			}
-		}
-		for channel, c := range due {
-			at, err := c.Int64()
-			if wait := server.Instant(at).Sub(b.server.Now()); err == nil && wait <= pollInterval {
-				time.AfterFunc(wait, func() { b.wakeWatchers(channel, "") })
-			}
-		}
-		clear(asked)
-		clear(due)
-	}
+	var channels []string
+	var commands [][]any
 	for channel, w := range b.all() {
 		ref := w.ref
-		asked[channel] = pipe.HMGet(bounded, b.server.Names.Head(ref), "w", "s", "c", "a")
+		channels, commands = append(channels, channel), append(commands, []any{"HMGET", b.server.Names.Head(ref), "w", "s", "c", "a"})
 		if ref.Sub.IsDeadLetter() {
 			ref.Sub -= core.DeadLetter - core.Main
-			due[channel] = pipe.HGet(bounded, b.server.Names.Head(ref), "d")
-		}
-		if len(asked) == pollBatch {
-			finish()
+			channels, commands = append(channels, channel), append(commands, []any{"HGET", b.server.Names.Head(ref), "d"})
 		}
 	}
-	if len(asked) > 0 {
-		finish()
+	for i, reply := range b.server.Piped(ctx, len(commands), func(i int) []any { return commands[i] }) {
+		wake := func() { b.wakeWatchers(channels[i], "") }
+		if commands[i][0] == "HMGET" {
+			if head, err := reply.Slice(); err != nil || needsWake(head) {
+				wake()
+			}
+			continue
+		}
+		at, err := reply.Int64()
+		if wait := server.Instant(at).Sub(b.server.Now()); err == nil && wait <= pollInterval {
+			time.AfterFunc(wait, wake)
+		}
 	}
 }
 
