@@ -3,7 +3,6 @@ package wal
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
@@ -37,42 +36,31 @@ func (l *Log) WriteBody(ctx context.Context, rec *Record) error {
 		segmentHeader: segmentHeader{body: true, id: id, log: l.id, made: time.Now().UnixMilli()},
 		end:           uint32(size), sealed: true,
 	}
-	if err := l.writeBody(s, rec); err != nil {
-		if rm := l.fs.Remove(l.path(s.name())); rm != nil && !errors.Is(rm, os.ErrNotExist) {
-			err = errors.Join(err, rm)
+	name := l.path(s.name())
+	err := l.replace(name, func(file fsys.File) error {
+		b := make([]byte, segmentHeaderSize+recordHeaderSize, segmentHeaderSize+recordHeaderSize+len(rec.Head))
+		s.put(b)
+		rec.putHeader(b[segmentHeaderSize:])
+		b = append(b, rec.Head...)
+		_, err := file.WriteAt(b, 0)
+		if err == nil {
+			_, err = file.WriteAt(rec.Body, int64(len(b)))
 		}
-		if fsys.Full(err) {
-			free, _ := l.fs.Free(l.dir)
-			return &FullError{l.dir, free, l.keep.Load(), err}
+		if err == nil {
+			err = file.Truncate(int64(s.end))
 		}
 		return err
-	}
-	l.segments.add(s)
-	rec.Ref.Position = At(id, segmentHeaderSize)
-	return nil
-}
-
-func (l *Log) writeBody(s *segment, rec *Record) error {
-	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	}, func() error { return nil })
 	if err != nil {
-		return err
+		err = errors.Join(err, ignoreMissing(l.fs.Remove(name)))
 	}
-	b := make([]byte, segmentHeaderSize+recordHeaderSize, segmentHeaderSize+recordHeaderSize+len(rec.Head))
-	s.put(b)
-	rec.putHeader(b[segmentHeaderSize:])
-	b = append(b, rec.Head...)
-	_, err = file.WriteAt(b, 0)
-	if err == nil {
-		_, err = file.WriteAt(rec.Body, int64(len(b)))
+	if fsys.Full(err) {
+		free, _ := l.fs.Free(l.dir)
+		return &FullError{l.dir, free, l.keep.Load(), err}
 	}
 	if err == nil {
-		err = file.Truncate(int64(s.end))
+		l.segments.add(s)
+		rec.Ref.Position = At(id, segmentHeaderSize)
 	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return l.fs.SyncDir(l.dir)
+	return err
 }
