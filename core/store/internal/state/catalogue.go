@@ -21,7 +21,7 @@ type catalogue struct {
 	sealed     seenIDs
 	partitions map[string][]*partition // by the ID of the queue or topic
 	topics     map[string]*topic
-	rules      map[string]*ruleBook
+	rules      map[string]ruleBook
 	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
 	remembered remembered                                    // needs no mutex
 }
@@ -59,9 +59,9 @@ func (n *sortedNames) remove(name string) {
 	}
 }
 
-func (n sortedNames) page(skip, top int) []string {
-	n = n[min(max(skip, 0), len(n)):]
-	return n[:min(max(top, 0), len(n))]
+func page[T any](all []T, skip, top int) []T {
+	all = all[min(max(skip, 0), len(all)):]
+	return all[:min(max(top, 0), len(all))]
 }
 
 // c.mu is held.
@@ -202,7 +202,7 @@ func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing
 	if l.Kind == core.Subscription {
 		names = c.space(namespace).subscriptions(l.Topic)
 	}
-	return c.list(namespace, names.page(skip, top)), nil
+	return c.list(namespace, page(names, skip, top)), nil
 }
 
 func (c *catalogue) list(namespace string, names []string) []core.Entity {
@@ -246,9 +246,9 @@ func (c *catalogue) update(ctx context.Context, e *core.Entity, q core.Namespace
 		}
 		version = c.versionAfter(e)
 		effects := []Effect{{Kind: EffectEntity, Number: version, Object: e}}
-		if book := c.rules[e.ID]; rule != nil && book != nil {
+		if _, known := c.rules[e.ID]; rule != nil && known {
 			effects = append(effects, Effect{Kind: EffectRule, Text: e.ID, Object: rule})
-			book.change(*rule)
+			c.changeRule(e.ID, *rule)
 		}
 		c.note(effects...)
 		return c.enter(*e, version), nil

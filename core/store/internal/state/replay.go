@@ -236,8 +236,8 @@ func (r *Replay) catalogue(x *Effect) {
 	case EffectRules:
 		s.setRules(x.Text, *x.Object.(*[]core.Rule))
 	case EffectRule:
-		if b := s.rules[x.Text]; b != nil {
-			b.change(*x.Object.(*core.RuleChange))
+		if _, known := s.rules[x.Text]; known {
+			s.changeRule(x.Text, *x.Object.(*core.RuleChange))
 		}
 	case EffectSeal:
 		s.sealed.remember(x.Text, x.At)

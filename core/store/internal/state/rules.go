@@ -1,16 +1,22 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-type ruleBook struct {
-	names  sortedNames
-	byName map[string]core.Rule
+// ruleBook has the rules of a subscription, ordered by folded name.
+type ruleBook []core.Rule
+
+func (b ruleBook) search(name string) (at int, known bool) {
+	return slices.BinarySearchFunc(b, core.FoldName(name), func(r core.Rule, folded string) int {
+		return cmp.Compare(core.FoldName(r.Name), folded)
+	})
 }
 
 func described(e core.Entity) core.Entity {
@@ -28,35 +34,31 @@ func cloneRule(r core.Rule) core.Rule {
 // c.mu is held.
 func (c *catalogue) setRules(id string, rules []core.Rule) {
 	if c.rules == nil {
-		c.rules = make(map[string]*ruleBook)
+		c.rules = make(map[string]ruleBook)
 	}
-	b := &ruleBook{byName: make(map[string]core.Rule)}
-	c.rules[id] = b
+	c.rules[id] = nil
 	for _, r := range rules {
-		b.change(core.RuleChange{Rule: r})
+		c.changeRule(id, core.RuleChange{Rule: r})
 	}
 }
 
-func (b *ruleBook) change(c core.RuleChange) {
-	name := core.FoldName(c.Rule.Name)
-	if c.Remove {
-		b.names.remove(name)
-		delete(b.byName, name)
-		return
+// c.mu is held.
+func (c *catalogue) changeRule(id string, x core.RuleChange) {
+	b := c.rules[id]
+	at, known := b.search(x.Rule.Name)
+	if known {
+		b = slices.Delete(b, at, at+1)
 	}
-	b.names.add(name)
-	b.byName[name] = c.Rule
+	if !x.Remove {
+		b = slices.Insert(b, at, x.Rule)
+	}
+	c.rules[id] = b
 }
 
-// b may be nil.
-func (b *ruleBook) page(skip, top int) []core.Rule {
-	if b == nil {
-		return nil
-	}
-	names := b.names.page(skip, top)
-	rules := make([]core.Rule, len(names))
-	for i, name := range names {
-		rules[i] = cloneRule(b.byName[name])
+func (b ruleBook) page(skip, top int) []core.Rule {
+	rules := make([]core.Rule, 0, min(len(b), max(top, 0)))
+	for _, r := range page(b, skip, top) {
+		rules = append(rules, cloneRule(r))
 	}
 	return rules
 }
@@ -80,10 +82,8 @@ func (c *catalogue) Rules(_ context.Context, e core.Entity, skip, top int) ([]co
 func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Rule, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if b := c.rules[e.ID]; b != nil {
-		if r, ok := b.byName[core.FoldName(name)]; ok {
-			return cloneRule(r), nil
-		}
+	if at, known := c.rules[e.ID].search(name); known {
+		return cloneRule(c.rules[e.ID][at]), nil
 	}
 	return core.Rule{}, fmt.Errorf("cannot read rule %s of %s: %w", name, &e, core.NotFound)
 }

@@ -336,22 +336,27 @@ func (q *queue) session(key core.SessionKey) *session {
 	return s
 }
 
+// heapOf returns the heap of s that has e, and where e keeps its place. In a session, messages that
+// were delivered before always have lower numbers than the others, so ordering by number is enough.
+func (s *session) heapOf(e *entry) (heap *timerHeap[*entry], place *int) {
+	switch {
+	case e.state.isAvailable():
+		return &s.ready, &e.place
+	case e.state.IsLocked() && !e.delayed:
+		return &s.locked, &e.sessionPlace
+	default:
+		return &s.aside, &e.sessionPlace
+	}
+}
+
 func (q *queue) enrol(e *entry) {
 	s := q.session(e.sessionKey())
 	e.session = s
 	s.messages++
-	switch {
-	case e.state.isAvailable():
-		// In a session, messages that were delivered before always have lower numbers than the
-		// others, so ordering by number is enough.
-		s.ready.add(e, e.n, e.n, &e.place)
-	case e.state.IsLocked() && !e.delayed:
-		s.locked.add(e, e.n, e.n, &e.sessionPlace)
-	default:
-		s.aside.add(e, e.n, e.n, &e.sessionPlace)
-		if e.pauses() {
-			s.pauses++
-		}
+	heap, place := s.heapOf(e)
+	heap.add(e, e.n, e.n, place)
+	if e.pauses() {
+		s.pauses++
 	}
 	q.review(s)
 }
@@ -360,16 +365,10 @@ func (q *queue) strike(e *entry) {
 	s := e.session
 	e.session = nil
 	s.messages--
-	switch {
-	case e.state.isAvailable():
-		s.ready.remove(e.place)
-	case e.state.IsLocked() && !e.delayed:
-		s.locked.remove(e.sessionPlace)
-	default:
-		s.aside.remove(e.sessionPlace)
-		if e.pauses() {
-			s.pauses--
-		}
+	heap, place := s.heapOf(e)
+	heap.remove(*place)
+	if e.pauses() {
+		s.pauses--
 	}
 	q.review(s)
 }
