@@ -78,10 +78,3 @@ func concatenate(a, b datum) (datum, error) {
 	}
 	return textOf(s + t), nil
 }
-
-func negate(d datum) (datum, error) {
-	if d.isUnknown() {
-		return datum{}, nil
-	}
-	return calculate('-', integerOf(0), d)
-}

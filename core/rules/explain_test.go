@@ -136,12 +136,8 @@ func allNotes(c predicate) (all []*note) {
 		return []*note{c}
 	case negation:
 		return allNotes(c.of)
-	case conjunction:
-		for _, p := range c {
-			all = append(all, allNotes(p)...)
-		}
-	case disjunction:
-		for _, p := range c {
+	case junction:
+		for _, p := range c.parts {
 			all = append(all, allNotes(p)...)
 		}
 	}

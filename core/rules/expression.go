@@ -76,7 +76,7 @@ func (newID) eval(s *scope) datum {
 
 type calculation struct {
 	operator    byte
-	left, right expression
+	left, right expression // left is nil for a sign
 	at          int
 }
 
@@ -89,8 +89,15 @@ func (c *calculation) eval(s *scope) datum {
 }
 
 func (c *calculation) compute(s *scope) (datum, error) {
-	if c.left == nil {
-		return negate(c.right.eval(s))
+	if c.left == nil { // a sign
+		d := c.right.eval(s)
+		switch {
+		case !d.isNumber():
+			return datum{}, nil
+		case c.operator == '+':
+			return d, nil
+		}
+		return calculate('-', integerOf(0), d)
 	}
 	left, right := c.left.eval(s), c.right.eval(s)
 	if !s.spend(c.at, 2*(len(left.text)+len(right.text))) { // for copying the bytes that are joined
@@ -99,20 +106,9 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	return calculate(c.operator, left, right)
 }
 
-// positive is +expression. It is unknown if the expression is not a number.
-type positive struct{ expression }
-
-func (p positive) eval(s *scope) datum {
-	if d := p.expression.eval(s); d.isNumber() {
-		return d
-	}
-	return datum{}
-}
-
-// Truth is an answer in SQL's three-valued logic. The zero Truth is Unknown.
+// Truth is an answer in SQL's three-valued logic. The zero Truth is Unknown. OR is the maximum.
 type Truth int8
 
-// In this order, AND is the minimum and OR the maximum.
 const (
 	False   Truth = -1
 	Unknown Truth = 0
@@ -127,10 +123,6 @@ func truthOf(b bool) Truth {
 }
 
 func (t Truth) Not() Truth { return -t }
-
-func (t Truth) And(o Truth) Truth { return min(t, o) }
-
-func (t Truth) Or(o Truth) Truth { return max(t, o) }
 
 func (t Truth) String() string {
 	switch {

@@ -32,7 +32,7 @@ func (n *notes) condition(c predicate, from, to int) predicate {
 
 func isNoted(c predicate) bool {
 	switch c := c.(type) {
-	case *note, conjunction, disjunction:
+	case *note, junction:
 		return true
 	case negation:
 		return isNoted(c.of)
@@ -85,32 +85,24 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 		return append(dst, c)
 	case negation:
 		return deciding(dst, c.of, s, !negated)
-	case conjunction:
-		return decidingParts(dst, c, c.truth(s), s, negated, negated)
-	case disjunction:
-		return decidingParts(dst, c, c.truth(s), s, negated, !negated)
-	}
-	return dst
-}
-
-// decidingParts is deciding for parts joined by AND or OR, with the answer whole. Parts with this
-// answer decide; if whole is Unknown and one part alone could match (anyMatches), all decide.
-func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
-	for _, p := range parts {
-		t := p.truth(s)
-		if s.fault != nil {
-			s.fault = nil
-			continue
-		}
-		if t == whole || whole == Unknown && anyMatches {
-			dst = deciding(dst, p, s, negated)
+	case junction:
+		// Parts with the answer of the whole decide. All decide if it is Unknown, and one part alone
+		// could make it a match.
+		whole, oneCanMatch := c.truth(s), negated == (c.ends == False)
+		for _, p := range c.parts {
+			t := p.truth(s)
+			switch {
+			case s.fault != nil:
+				s.fault = nil
+			case t == whole || whole == Unknown && oneCanMatch:
+				dst = deciding(dst, p, s, negated)
+			}
 		}
 	}
 	return dst
 }
 
 func failing(c predicate) *note {
-	parts := []predicate(nil)
 	switch c := c.(type) {
 	case *note:
 		if c.fault != nil {
@@ -118,14 +110,11 @@ func failing(c predicate) *note {
 		}
 	case negation:
 		return failing(c.of)
-	case conjunction:
-		parts = c
-	case disjunction:
-		parts = c
-	}
-	for _, p := range parts {
-		if n := failing(p); n != nil {
-			return n
+	case junction:
+		for _, p := range c.parts {
+			if n := failing(p); n != nil {
+				return n
+			}
 		}
 	}
 	return nil

@@ -91,14 +91,14 @@ func (p *parser) condition(o operand) predicate {
 }
 
 func (p *parser) disjunction() operand {
-	return p.chain("OR", p.conjunction, func(ps []predicate) predicate { return disjunction(ps) })
+	return p.chain("OR", p.conjunction, True)
 }
 
 func (p *parser) conjunction() operand {
-	return p.chain("AND", p.negation, func(ps []predicate) predicate { return conjunction(ps) })
+	return p.chain("AND", p.negation, False)
 }
 
-func (p *parser) chain(word string, part func() operand, join func([]predicate) predicate) operand {
+func (p *parser) chain(word string, part func() operand, ends Truth) operand {
 	first := part()
 	if !p.token.is(word) {
 		return first
@@ -107,7 +107,7 @@ func (p *parser) chain(word string, part func() operand, join func([]predicate) 
 	for p.take(word) {
 		parts = append(parts, p.condition(part()))
 	}
-	return conditionAt(first.at, join(parts), parts...)
+	return conditionAt(first.at, junction{ends, parts}, parts...)
 }
 
 // If none of the parts depends on the message, conditionAt evaluates c at once.

@@ -25,27 +25,21 @@ func (f impossible) truth(s *scope) Truth {
 	return Unknown
 }
 
-// conjunction is a AND b AND c. The first part that is false ends the evaluation.
-type conjunction []predicate
-
-func (c conjunction) truth(s *scope) Truth {
-	t := True
-	for _, p := range c {
-		if t = t.And(p.truth(s)); t == False {
-			break
-		}
-	}
-	return t
+// junction is a AND b AND c, or a OR b OR c. The first part with the answer ends, which is False for
+// AND and True for OR, ends the evaluation with this answer.
+type junction struct {
+	ends  Truth
+	parts []predicate
 }
 
-// disjunction is a OR b OR c. The first part that is true ends the evaluation.
-type disjunction []predicate
-
-func (d disjunction) truth(s *scope) Truth {
-	t := False
-	for _, p := range d {
-		if t = t.Or(p.truth(s)); t == True {
-			break
+func (j junction) truth(s *scope) Truth {
+	t := j.ends.Not()
+	for _, p := range j.parts {
+		switch p.truth(s) {
+		case j.ends:
+			return j.ends
+		case Unknown:
+			t = Unknown
 		}
 	}
 	return t
@@ -112,7 +106,7 @@ func (m *membership) truth(s *scope) Truth {
 		if !s.spend(0, min(len(d.text), len(v.text))/16) {
 			return Unknown
 		}
-		if t = t.Or(compare(equal, d, v)); t == True {
+		if t = max(t, compare(equal, d, v)); t == True {
 			break
 		}
 	}

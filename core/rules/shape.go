@@ -60,9 +60,11 @@ func (e *equalities) add(p predicate) {
 	case *correlation:
 		e.fields = append(e.fields, p.fields...)
 		e.properties = append(e.properties, p.properties...)
-	case conjunction:
-		for _, part := range p {
-			e.add(part)
+	case junction:
+		if p.ends == False {
+			for _, part := range p.parts {
+				e.add(part)
+			}
 		}
 	case *comparison:
 		if p.relation == equal {

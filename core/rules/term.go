@@ -40,7 +40,7 @@ func (p *parser) computed(at int, c *calculation, values ...expression) operand 
 }
 
 func (p *parser) sign() operand {
-	at, minus := p.token.at, p.token.is("-")
+	sign, at, minus := p.token, p.token.at, p.token.is("-")
 	if !minus && !p.token.is("+") {
 		return p.primary()
 	}
@@ -50,13 +50,7 @@ func (p *parser) sign() operand {
 		return operand{at: at, value: constant{integerOf(-1 << 63)}}
 	}
 	v := p.expression(p.nested(p.sign))
-	if minus {
-		return p.computed(at, &calculation{right: v, at: at}, v)
-	}
-	if c, ok := v.(constant); ok {
-		return operand{at: at, value: constant{positive{c}.eval(nil)}}
-	}
-	return operand{at: at, value: positive{v}}
+	return p.computed(at, &calculation{operator: sign.text[0], right: v, at: at}, v)
 }
 
 func (p *parser) primary() operand {
