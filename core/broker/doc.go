@@ -9,7 +9,7 @@
 // A message to a topic is evaluated with the rules that this gateway knows, and published with
 // their version. If the version is outdated, the store refuses the publication, and the message is
 // evaluated again.
-// Messages to an entity with a pipeline pass through routers first: see pipeline.Run and
+// Messages to an entity with a pipeline pass through routers first: see pipeline.Stages and
 // pipeline.Result. A transaction collects operations, checks each as far as possible, and commits
 // them in one call of the store.
 // Rights are checked on the address in the client's form. A grant for a queue covers its sub-queues

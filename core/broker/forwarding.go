@@ -52,9 +52,7 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 	if e.pipeline.IsEmpty() {
 		return nil
 	}
-	run := e.beginRun(v, groups)
-	run.AskAll(ctx)
-	return run.Results(groups)
+	return e.judge(ctx, v, groups, false)
 }
 
 // checkForwarding checks the destinations in ent's settings that differ from those in old, which is

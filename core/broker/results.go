@@ -175,15 +175,11 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 			places = append(places, b.at...)
 			continue
 		}
-		run := e.beginRun(v, b.groups)
-		run.ParkAll(ctx)
-		for j, r := range run.Results(b.groups) {
+		for j, r := range e.judge(ctx, v, b.groups, true) {
 			byPlace[b.at[j]] = r
 		}
 	}
-	run := e.beginRun(v, groups)
-	run.AskAll(ctx)
-	for i, r := range run.Results(groups) {
+	for i, r := range e.judge(ctx, v, groups, false) {
 		byPlace[places[i]] = r
 	}
 	for i := range batches {
@@ -207,14 +203,8 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 // runPipelineInto passes the messages of a transaction's work through the pipeline. In the work, it
 // replaces the messages by their results, which it also returns.
 func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition uint16, w *core.Work) (pipeline.Result, error) {
-	group := [][]*core.Message{w.Messages}
-	run := e.beginRun(v, group)
-	if e.pipeline.Parks && e.pipeline.IsBehind(ctx, e.b.store, v, partition) {
-		run.ParkAll(ctx)
-	} else {
-		run.AskAll(ctx)
-	}
-	r := run.Results(group)[0]
+	behind := e.pipeline.Parks && e.pipeline.IsBehind(ctx, e.b.store, v, partition)
+	r := e.judge(ctx, v, [][]*core.Message{w.Messages}, behind)[0]
 	if err := r.Refusal(); err != nil {
 		return nil, err
 	}
@@ -228,12 +218,12 @@ func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition u
 	return r, nil
 }
 
-func (e *entry) beginRun(v *entity.View, groups [][]*core.Message) *pipeline.Run {
+func (e *entry) judge(ctx context.Context, v *entity.View, groups [][]*core.Message, behind bool) []pipeline.Result {
 	var now time.Time
 	if e.audit != nil {
 		now = e.b.store.Now()
 	}
-	return e.pipeline.Begin(v, groups, now)
+	return e.pipeline.Judge(ctx, v, groups, now, behind)
 }
 
 // parkUnjudged parks the groups of a batch that were not stored because a rule's router did not

@@ -199,19 +199,6 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks all messages of the run, because earlier messages are parked. Of the stages it asks
-// only the schema, which may refuse or dead-letter messages at once.
-func (p *Run) ParkAll(ctx context.Context) {
-	if s := p.p.schema.Load(); s != nil {
-		p.ask(ctx, s)
-	}
-	for i := range p.items {
-		if p.items[i].State == Kept {
-			p.items[i].park()
-		}
-	}
-}
-
 // NotePark records that messages may be parked. It must be called before they are.
 func (p *Stages) NotePark(partition uint16) {
 	l := &p.parked[partition]

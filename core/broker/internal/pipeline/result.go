@@ -61,15 +61,6 @@ func (r Result) ParkBehind(behind bool) bool {
 	return behind
 }
 
-func (run *Run) Results(groups [][]*core.Message) []Result {
-	all := make([]Result, len(groups))
-	rest := run.items
-	for i, g := range groups {
-		all[i], rest = rest[:len(g):len(g)], rest[len(g):]
-	}
-	return all
-}
-
 // AddResult adds the result of a group to the work. For each message it returns the index of its
 // number among the numbers of the work, or -1 if it gets none.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {

@@ -55,39 +55,46 @@ func (x *Item) park() {
 	x.note(core.EventParked, "", "", "")
 }
 
-type Run struct {
-	p     *Stages
-	v     *entity.View
-	items []Item
-}
-
-// now is the time for events of the history; zero means that there is no history.
-func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) *Run {
-	r := &Run{p: p, v: v, items: make([]Item, 0, core.CountOf(groups))}
-	for _, g := range groups {
-		for _, m := range g {
-			r.items = append(r.items, Item{Message: m, original: m.Properties, askedAt: now})
+// Judge passes groups through the stages. If behind is true, earlier messages are parked. Judge then
+// parks these, too, and asks only the schema, which may refuse or dead-letter messages at once. now is
+// the time for events of the history; zero means that there is no history.
+func (p *Stages) Judge(ctx context.Context, v *entity.View, groups [][]*core.Message, now time.Time, behind bool) []Result {
+	stages := p.all()
+	if behind {
+		stages = stages[:len(stages)-len(p.stages)]
+	}
+	results := p.ask(ctx, v, groups, now, stages...)
+	if behind {
+		for _, r := range results {
+			r.ParkBehind(true)
 		}
 	}
-	return r
+	return results
 }
 
-func (r *Run) AskAll(ctx context.Context) { r.ask(ctx, r.p.all()...) }
-
-func (r *Run) ask(ctx context.Context, stages ...*stage) {
-	ms := make([]*core.Message, 0, len(r.items))
-	way := make([]*Item, 0, len(r.items))
+func (p *Stages) ask(ctx context.Context, v *entity.View, groups [][]*core.Message, now time.Time, stages ...*stage) []Result {
+	items := make([]Item, 0, core.CountOf(groups))
+	results := make([]Result, len(groups))
+	for i, g := range groups {
+		for _, m := range g {
+			items = append(items, Item{Message: m, original: m.Properties, askedAt: now})
+		}
+		results[i] = items[len(items)-len(g) : len(items) : len(items)]
+	}
+	ms := make([]*core.Message, 0, len(items))
+	way := make([]*Item, 0, len(items))
 	for _, st := range stages {
 		ms, way = ms[:0], way[:0]
-		for j := range r.items {
-			if x := &r.items[j]; x.State == Kept && (st.at.Kind != core.StageTo || x.Message.To != "") {
+		for j := range items {
+			if x := &items[j]; x.State == Kept && (st.at.Kind != core.StageTo || x.Message.To != "") {
 				ms, way = append(ms, x.Message), append(way, x)
 			}
 		}
 		if len(ms) > 0 {
-			r.askStage(ctx, st, ms, way)
+			p.askStage(ctx, v, st, ms, way)
 		}
 	}
+	return results
 }
 
 // Refusal returns why the schema refuses a group of a transaction, or nil. It adds to the schema's
@@ -102,9 +109,7 @@ func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Mess
 	}
 	asked := *schema
 	asked.counts = &stageCounts{}
-	r := p.Begin(v, [][]*core.Message{group}, time.Time{})
-	r.ask(ctx, &asked)
-	err := r.Results([][]*core.Message{group})[0].Refusal()
+	err := p.ask(ctx, v, [][]*core.Message{group}, time.Time{}, &asked)[0].Refusal()
 	if n := asked.counts.rejected.Load(); n > 0 {
 		schema.counts.judged.Add(int64(len(group)))
 		schema.counts.mismatched.Add(n)
@@ -113,7 +118,7 @@ func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Mess
 	return err
 }
 
-func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*Item) {
+func (p *Stages) askStage(ctx context.Context, v *entity.View, st *stage, ms []*core.Message, way []*Item) {
 	verdicts, err := st.Router.Route(ctx, st.at, ms)
 	if err == nil && len(verdicts) != len(ms) {
 		err = fmt.Errorf("the plugin '%s' returned %d verdicts for %d messages, but must return one for each", st.Name, len(verdicts), len(ms))
@@ -121,11 +126,11 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 	if err == nil {
 		st.counts.judged.Add(int64(len(ms)))
 		for i := range verdicts {
-			r.apply(st, way[i], &verdicts[i])
+			p.apply(v, st, way[i], &verdicts[i])
 		}
 		return
 	}
-	r.p.log.Debug("a stage of the pipeline did not answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
+	p.log.Debug("a stage of the pipeline did not answer", "entity", v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
 	for _, x := range way {
 		switch st.Unavailable {
 		case Pass:
@@ -140,7 +145,7 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 	}
 }
 
-func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
+func (p *Stages) apply(of *entity.View, st *stage, x *Item, v *core.Verdict) {
 	isSchema := st.at.Kind == core.StageSchema
 	if isSchema && v.Reason != "" {
 		st.counts.mismatched.Add(1)
@@ -157,7 +162,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	if !v.Set.IsEmpty() || len(v.Remove) > 0 {
 		before := x.Message.Properties
 		x.Message.Properties = v.Revise(before)
-		if err := r.v.Check(x.Message); err != nil {
+		if err := of.Check(x.Message); err != nil {
 			x.Message.Properties = before
 			st.counts.deadLettered.Add(1)
 			x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' made the message invalid: %s", st.Name, core.TextOf(err)))
@@ -166,12 +171,12 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 	}
 	switch v.Action {
 	case core.VerdictPass:
-		r.route(st, x, v)
+		route(of, st, x, v)
 	case core.VerdictDrop:
 		x.State = Gone
 		x.note(core.EventDropped, st.Name, "", v.Reason)
 		st.counts.dropped.Add(1)
-		r.p.log.Debug("a router dropped a message", "entity", r.v.Name, "plugin", st.Name, "reason", v.Reason)
+		p.log.Debug("a router dropped a message", "entity", of.Name, "plugin", st.Name, "reason", v.Reason)
 	default:
 		st.counts.deadLettered.Add(1)
 		x.deadLetter(st, cmp.Or(v.Reason, reasonRouter), v.Description)
@@ -190,7 +195,7 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 }
 
 // route adds a copy for each entity in the verdict, but keeps x for the message's own entity.
-func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
+func route(of *entity.View, st *stage, x *Item, v *core.Verdict) {
 	if len(v.Routes) == 0 {
 		return
 	}
@@ -204,7 +209,7 @@ func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	for _, to := range v.Routes {
 		name := core.ResourcePath(to)
 		folded := core.FoldName(name)
-		if folded == core.FoldName(r.v.Name) {
+		if folded == core.FoldName(of.Name) {
 			stays = true
 			continue
 		}
