@@ -23,7 +23,7 @@ var unavailable = map[string]broker.Unavailable{
 }
 
 // The plugins must have been launched, because only then their kinds are known.
-func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
+func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live *namespaces.Member, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
 	if err != nil {

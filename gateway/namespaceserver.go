@@ -52,7 +52,7 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 }
 
 // When serve returns, n is served: the configured entities exist, and the metrics include n.
-func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
+func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *namespaces.Member) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
 		log = log.With("namespace", n.Name)

@@ -14,7 +14,7 @@ import (
 // Token verifies a JSON web token, or a signature by an entity's policy, in the namespace that has
 // one of the hosts; if none has, in the gateway's own namespace.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
-	authorize := func(m *member) (core.Grant, error) {
+	authorize := func(m *Member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
 	}
 	s, web, err := auth.ParseSignature(token)
@@ -22,7 +22,7 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 		m, _, _ := d.decide(credentials{hosts: hosts})
 		return d.granted(ctx)(authorize(m))
 	}
-	fits := func(m *member) bool { return s.SignedBy(m.record.Load().Policies) != 0 }
+	fits := func(m *Member) bool { return s.SignedBy(m.record.Load().Policies) != 0 }
 	if _, host, ok := strings.Cut(s.Resource, "://"); ok { // without a scheme, the host may be an entity's name
 		hosts = append(slices.Clip(hosts), host)
 	}
@@ -30,10 +30,10 @@ func (d *Directory) Token(ctx context.Context, hosts []string, token, audience s
 }
 
 func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string) (core.Grant, error) {
-	grant := func(m *member) (core.Grant, error) {
+	grant := func(m *Member) (core.Grant, error) {
 		return m.record.Load().authority.Key(ctx, hosts, policy, key)
 	}
-	fits := func(m *member) bool {
+	fits := func(m *Member) bool {
 		_, err := grant(m)
 		return err == nil
 	}
@@ -77,8 +77,8 @@ func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) 
 type credentials struct {
 	hosts     []string // by which the client has called the gateway, the most specific first
 	policy    string
-	fits      func(*member) bool // reports whether the client's key is one of the policy's keys in that namespace
-	authorize func(*member) (core.Grant, error)
+	fits      func(*Member) bool // reports whether the client's key is one of the policy's keys in that namespace
+	authorize func(*Member) (core.Grant, error)
 }
 
 // If a client's credentials do not fit, prove reads the registry and tries again, because another
@@ -102,7 +102,7 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 // otherwise, of the namespaces with a policy of that name, the first whose key fits, beginning with
 // the gateway's own; otherwise the gateway's own. version is that of the namespaces. decide fails
 // if too many keys were tried in vain.
-func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
+func (d *Directory) decide(c credentials) (m *Member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version
 	for _, h := range c.hosts {
@@ -138,12 +138,12 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	return d.own, version, nil
 }
 
-func (d *Directory) keyFits(m *member, c credentials) bool {
+func (d *Directory) keyFits(m *Member, c credentials) bool {
 	d.tries.Add(1)
 	return c.fits(m)
 }
 
-func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
+func (d *Directory) membersByPolicy(policy string, from, to int) []*Member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	all := d.byPolicy[policy]
@@ -186,7 +186,7 @@ func (s *searches) give(n int) {
 	s.owed = max(0, s.owed-float64(n))
 }
 
-func (d *Directory) prefer(policy string, m *member) {
+func (d *Directory) prefer(policy string, m *Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.byPolicy[policy]

@@ -106,7 +106,7 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	}
 	for i := range n.Policies {
 		p := &n.Policies[i]
-		for _, m := range append([]*member{d.own}, d.byPolicy[p.Name]...) {
+		for _, m := range append([]*Member{d.own}, d.byPolicy[p.Name]...) {
 			if m != self && slices.ContainsFunc(m.record.Load().Policies, func(q core.AccessRule) bool { return SharesKey(p, &q) }) {
 				return core.Refuse(core.InvalidArgument, "The namespace '%[2]s' already has the policy '%[1]s' with this key: choose another key.", p.Name, m.record.Load().Name)
 			}

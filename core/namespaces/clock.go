@@ -46,7 +46,7 @@ func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core
 }
 
 // edit changes a namespace of the registry there, and a configured one until this process ends.
-func (d *Directory) edit(ctx context.Context, m *member, edit func(*core.Namespace) error) error {
+func (d *Directory) edit(ctx context.Context, m *Member, edit func(*core.Namespace) error) error {
 	if !m.fixed {
 		_, err := d.Change(ctx, m.record.Load().Name, edit)
 		return err
@@ -62,7 +62,7 @@ func (d *Directory) edit(ctx context.Context, m *member, edit func(*core.Namespa
 	return nil
 }
 
-func (m *member) runDue(ctx context.Context) error {
+func (m *Member) runDue(ctx context.Context) error {
 	if s := m.opened.Load(); s != nil && s.RunDue != nil {
 		return s.RunDue(ctx)
 	}

@@ -27,18 +27,6 @@ type Served struct {
 	Close func()
 }
 
-type Live interface {
-	Quotas() core.NamespaceQuotas
-	// Answers reports whether a folded host belongs to the namespace or to the gateway.
-	Answers(host string) bool
-	// Time returns the namespace's time when the store's time is now: without a Clock, now.
-	Time(now time.Time) time.Time
-	// Faults and ChangeFaults implement faults.Book. The fault rules of a namespace of the
-	// registry are stored in its record; those of other namespaces are lost when the process ends.
-	Faults() string
-	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
-}
-
 // Options configure a Directory. Own and Open are required.
 type Options struct {
 	// Own is the gateway's own namespace. Configured are the other namespaces of the configuration.
@@ -48,7 +36,7 @@ type Options struct {
 	// Registry stores the namespaces that are created at run time. If it is nil, there are none.
 	Registry core.Namespaces
 	// Open begins to serve a namespace. For a namespace of the registry, it must not take long.
-	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
+	Open func(ctx context.Context, n core.Namespace, m *Member) (Served, error)
 	// Hosts are names of the gateway that identify no namespace.
 	Hosts []string
 	// Issuers verifies JSON web tokens for the gateway's own namespace. If nil, they are refused.
@@ -66,8 +54,8 @@ type Options struct {
 type Directory struct {
 	o     Options
 	log   *slog.Logger
-	own   *member
-	fixed []*member // the gateway's own, then the configured ones
+	own   *Member
+	fixed []*Member // the gateway's own, then the configured ones
 
 	base   context.Context
 	cancel context.CancelFunc
@@ -75,10 +63,10 @@ type Directory struct {
 
 	mu       sync.RWMutex
 	closed   bool
-	byID     map[string]*member
-	byName   map[string]*member
-	byHost   map[string]*member   // by host, in the form of foldHost
-	byPolicy map[string][]*member // by the policy's name, without the gateway's own namespace; see recentlyUsed
+	byID     map[string]*Member
+	byName   map[string]*Member
+	byHost   map[string]*Member   // by host, in the form of foldHost
+	byPolicy map[string][]*Member // by the policy's name, without the gateway's own namespace; see recentlyUsed
 	version  uint64
 	losses   uint64 // how often a namespace was found deleted
 
@@ -106,7 +94,7 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 	}
 	d := &Directory{
 		o: o, log: o.Logger,
-		byID: map[string]*member{}, byName: map[string]*member{}, byHost: map[string]*member{}, byPolicy: map[string][]*member{},
+		byID: map[string]*Member{}, byName: map[string]*Member{}, byHost: map[string]*Member{}, byPolicy: map[string][]*Member{},
 		pending: wake.NewNames(),
 	}
 	d.base, d.cancel = context.WithCancel(context.Background())
@@ -175,7 +163,7 @@ func (d *Directory) goOpen(f func()) bool {
 }
 
 // enter adds m and returns it, or returns the namespace that has m's name; nil: d is closed.
-func (d *Directory) enter(m *member) *member {
+func (d *Directory) enter(m *Member) *Member {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := m.record.Load()
@@ -190,7 +178,7 @@ func (d *Directory) enter(m *member) *member {
 
 // index records m's hosts and policies. If two namespaces have the same host, the host means the
 // one that was indexed first. d.mu is held.
-func (d *Directory) index(m *member, r *record) {
+func (d *Directory) index(m *Member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
 		if d.byHost[h] == nil {
@@ -206,7 +194,7 @@ func (d *Directory) index(m *member, r *record) {
 }
 
 // d.mu is held.
-func (d *Directory) unindex(m *member, r *record) {
+func (d *Directory) unindex(m *Member, r *record) {
 	d.version++
 	for _, h := range r.hosts {
 		if d.byHost[h] == m {
@@ -214,14 +202,14 @@ func (d *Directory) unindex(m *member, r *record) {
 		}
 	}
 	for _, p := range r.Policies {
-		rest := slices.DeleteFunc(d.byPolicy[p.Name], func(other *member) bool { return other == m })
+		rest := slices.DeleteFunc(d.byPolicy[p.Name], func(other *Member) bool { return other == m })
 		if d.byPolicy[p.Name] = rest; len(rest) == 0 {
 			delete(d.byPolicy, p.Name)
 		}
 	}
 }
 
-func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
+func (d *Directory) update(m *Member, n core.Namespace) (moved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := m.record.Load()
@@ -251,7 +239,7 @@ func (d *Directory) Configure(all []core.Namespace) {
 	}
 }
 
-func (d *Directory) remove(m *member) {
+func (d *Directory) remove(m *Member) {
 	d.mu.Lock()
 	r := m.record.Load()
 	if d.byID[r.ID] != m {
@@ -275,14 +263,14 @@ func gone(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%s' was deleted.", name)
 }
 
-func (d *Directory) named(name string) *member {
+func (d *Directory) named(name string) *Member {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.byName[core.FoldName(name)]
 }
 
 // The nil Identity, which has no rights, gets the gateway's own namespace.
-func (d *Directory) of(id core.Identity) (*member, error) {
+func (d *Directory) of(id core.Identity) (*Member, error) {
 	if len(id) == 0 {
 		return d.own, nil
 	}

@@ -76,7 +76,7 @@ func newGatewayWithin(tb testing.TB, store core.Store, registry core.Namespaces,
 	return g
 }
 
-func (g *gateway) open(_ context.Context, n core.Namespace, live Live) (Served, error) {
+func (g *gateway) open(_ context.Context, n core.Namespace, live *Member) (Served, error) {
 	b := broker.New(g.store.WithTime(live.Time), broker.Options{Namespace: n.ID, Name: n.Name, Quotas: live.Quotas})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

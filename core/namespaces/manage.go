@@ -22,7 +22,7 @@ type About struct {
 	Connections int
 }
 
-func (m *member) about() About {
+func (m *Member) about() About {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.connections)}
@@ -93,7 +93,7 @@ func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 }
 
 // find reads the registry for an unknown name: another gateway may have just created the namespace.
-func (d *Directory) find(ctx context.Context, name string) (*member, error) {
+func (d *Directory) find(ctx context.Context, name string) (*Member, error) {
 	m := d.named(name)
 	if m == nil && d.o.Registry != nil {
 		if err := d.read(ctx, name); err != nil {
@@ -157,7 +157,7 @@ func fixed(name string) error {
 	return core.Refuse(core.NotAllowed, "The namespace '%s' is in the gateway's configuration: change it there, and start the gateway again.", name)
 }
 
-func (d *Directory) change(ctx context.Context, m *member, edit func(*core.Namespace) error) (About, error) {
+func (d *Directory) change(ctx context.Context, m *Member, edit func(*core.Namespace) error) (About, error) {
 	old := m.record.Load().Namespace
 	n := old
 	n.Hosts, n.Policies = slices.Clone(old.Hosts), slices.Clone(old.Policies)

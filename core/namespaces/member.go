@@ -11,7 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-type member struct {
+// Member is a namespace of the gateway.
+type Member struct {
 	d      *Directory
 	fixed  bool
 	record atomic.Pointer[record]
@@ -32,13 +33,13 @@ type connection struct{ closed func(error) }
 
 var errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 
-func newMember(d *Directory, n core.Namespace) *member {
-	m := &member{d: d, fixed: n.ID == n.Name, connections: map[*connection]struct{}{}}
+func newMember(d *Directory, n core.Namespace) *Member {
+	m := &Member{d: d, fixed: n.ID == n.Name, connections: map[*connection]struct{}{}}
 	m.record.Store(m.newRecord(n))
 	return m
 }
 
-func (m *member) newRecord(n core.Namespace) *record {
+func (m *Member) newRecord(n core.Namespace) *record {
 	r := &record{Namespace: n, hosts: HostsOf(&n)}
 	o := auth.Options{
 		Namespace: n.Name, NamespaceID: n.ID, Policies: n.Policies, Entities: m.entity,
@@ -52,7 +53,7 @@ func (m *member) newRecord(n core.Namespace) *record {
 	return r
 }
 
-func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
+func (m *Member) entity(ctx context.Context, name string) (core.Entity, error) {
 	s, err := m.serve(ctx)
 	if err != nil {
 		return core.Entity{}, err
@@ -60,7 +61,7 @@ func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 	return s.Broker.Resolve(ctx, nil, core.At(name))
 }
 
-func (m *member) serve(ctx context.Context) (*Served, error) {
+func (m *Member) serve(ctx context.Context) (*Served, error) {
 	if s := m.opened.Load(); s != nil {
 		return s, nil
 	}
@@ -83,23 +84,26 @@ func (m *member) serve(ctx context.Context) (*Served, error) {
 	return &s, nil
 }
 
-func (m *member) describe(info *core.NamespaceInfo) {
+func (m *Member) describe(info *core.NamespaceInfo) {
 	r := m.record.Load()
 	info.Name, info.CreatedAt, info.ModifiedAt = r.Name, r.CreatedAt, r.ModifiedAt
 }
 
-func (m *member) Quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
+func (m *Member) Quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
 
-func (m *member) Time(now time.Time) time.Time {
+// Time returns the namespace's time when the store's time is now: without a Clock, now.
+func (m *Member) Time(now time.Time) time.Time {
 	if c := m.record.Load().Clock; c != nil {
 		return c.At(now)
 	}
 	return now
 }
 
-func (m *member) Faults() string { return m.record.Load().Faults }
+func (m *Member) Faults() string { return m.record.Load().Faults }
 
-func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error {
+// ChangeFaults, with Faults, implements faults.Book. The fault rules of a configured namespace are
+// lost when the process ends.
+func (m *Member) ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error {
 	id := m.record.Load().ID
 	return m.d.edit(ctx, m, func(n *core.Namespace) (err error) {
 		if n.ID != id {
@@ -111,13 +115,13 @@ func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (strin
 }
 
 // Answers also accepts hosts of the gateway, which identify no namespace.
-func (m *member) Answers(host string) bool {
+func (m *Member) Answers(host string) bool {
 	r := m.record.Load()
 	return core.FoldName(r.Name) == host || slices.Contains(r.hosts, host) ||
 		slices.ContainsFunc(m.d.o.Hosts, func(own string) bool { return core.FoldHost(own) == host })
 }
 
-func (m *member) enter(closed func(error)) (leave func(), err error) {
+func (m *Member) enter(closed func(error)) (leave func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended != nil {
@@ -137,7 +141,7 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 
 // close closes the namespace, and waits for its end. Its connections get the reason. If reason is
 // nil, the gateway is stopping, and closes the connections itself.
-func (m *member) close(reason error) {
+func (m *Member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {
 		m.mu.Unlock()

@@ -62,7 +62,7 @@ func (d *Directory) readPending(ctx context.Context) {
 
 // openNext opens an unused namespace, which may have messages to forward, or returns false.
 func (d *Directory) openNext(ctx context.Context) bool {
-	var closed *member
+	var closed *Member
 	d.mu.RLock()
 	for _, m := range d.byID {
 		if m.opened.Load() == nil {
@@ -118,7 +118,7 @@ func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 }
 
 func (d *Directory) readAll(ctx context.Context) error {
-	before := map[*member]struct{}{}
+	before := map[*Member]struct{}{}
 	d.mu.RLock()
 	for _, m := range d.byID {
 		if !m.fixed {
@@ -156,7 +156,7 @@ func (d *Directory) readAll(ctx context.Context) error {
 
 // apply adds or updates n, but ignores an older revision. If another namespace has n's name, a
 // configured one wins, otherwise the one created later. If n loses, apply returns nil.
-func (d *Directory) apply(n core.Namespace) *member {
+func (d *Directory) apply(n core.Namespace) *Member {
 	d.mu.RLock()
 	known, named, closed := d.byID[n.ID], d.byName[core.FoldName(n.Name)], d.closed
 	d.mu.RUnlock()

@@ -65,7 +65,7 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 		Registry: g.store,
 		Now:      g.store.Now,
 		Logger:   log,
-		Open: func(_ context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
+		Open: func(_ context.Context, n core.Namespace, live *namespaces.Member) (namespaces.Served, error) {
 			return g.serve(n, live, log), nil
 		},
 	})
@@ -90,7 +90,7 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	return g, nil
 }
 
-func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger) namespaces.Served {
+func (g *gateway) serve(n core.Namespace, live *namespaces.Member, log *slog.Logger) namespaces.Served {
 	b := broker.New(g.store.WithTime(live.Time), broker.Options{Namespace: n.ID, Name: n.Name, Logger: log, Quotas: live.Quotas, Answers: live.Answers})
 	runs, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
