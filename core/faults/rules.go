@@ -162,18 +162,6 @@ func (r *Rules) current() []*active {
 
 // meet returns the rule that affects an operation, or nil, after the rule's delay. m may be nil.
 func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
-	if r.idle() {
-		return nil
-	}
-	f := r.next(ctx, policy, op, address, m)
-	if f == nil || f.Delay == 0 || f.Effect == ExpireToken || op == Deliver {
-		return f
-	}
-	wake.After(ctx, f.Delay)
-	return f
-}
-
-func (r *Rules) next(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	peer, now := core.PeerOf(ctx), r.now()
 	for _, a := range r.current() {
 		if now.After(a.Ends) || !a.covers(op) || !a.names(address) || !a.has(m) || a.Client != "" && a.Client != policy && !strings.Contains(peer, a.Client) {
@@ -189,6 +177,9 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 		f := a.Rule
 		if f.Effect == Throttle {
 			f.Effect, f.Code = Fail, core.Busy
+		}
+		if f.Delay > 0 && f.Effect != ExpireToken && op != Deliver {
+			wake.After(ctx, f.Delay)
 		}
 		return &f
 	}

@@ -45,20 +45,17 @@ func (w *worker) Reserve() core.Most {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	most := d.free()
-	if most.Messages <= 0 || most.Bytes <= 0 || w.busy || w.backoff > 0 || d.removing > 0 || d.stopped.Load() {
+	isReady := most.Messages > 0 && most.Bytes > 0 && !w.busy && w.backoff == 0 && d.removing == 0 && !d.stopped.Load()
+	most = core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)}
+	if isReady && d.sub == core.Main {
+		most.Messages = d.e.admission.reserve(most.Messages)
+	}
+	if !isReady || most.Messages == 0 {
 		d.e.Barrier.Leave()
 		return core.Most{}
 	}
-	most = core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)}
-	if d.sub == core.Main {
-		most.Messages = d.e.admission.reserve(most.Messages)
-	}
-	if most.Messages == 0 {
-		d.e.Barrier.Leave()
-		return most
-	}
 	w.grant(most)
-	return w.asked
+	return most
 }
 
 func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {

@@ -34,12 +34,15 @@ func (rt *Tester) show(j core.Judgement) core.Judgement {
 }
 
 func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.Message) (*Tester, error) {
-	rt := &Tester{topic: topic, facts: rules.Facts{EnqueuedTime: ev.Now(), Body: ev.Body}}
-	if err := rt.admit(m); err != nil {
+	if err := topic.Admit(m); err != nil {
 		return nil, err
 	}
-	rt.facts.Ask = ev.askPluginNow(ctx, topic.Name, m)
-	return rt, nil
+	key := entity.KeyOf(m, topic.Settings.RequiresDuplicateDetection)
+	entity.Identify([]*core.Message{m})
+	return &Tester{
+		topic: topic, message: m, index: core.PartitionOf(key, len(topic.Queues[core.Main])),
+		facts: rules.Facts{EnqueuedTime: ev.Now(), Body: ev.Body, Ask: ev.askPluginNow(ctx, topic.Name, m)},
+	}, nil
 }
 
 func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
@@ -85,16 +88,6 @@ func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Del
 		all = []string{"the subscription has no rules"}
 	}
 	return all
-}
-
-func (rt *Tester) admit(m *core.Message) error {
-	if err := rt.topic.Admit(m); err != nil {
-		return err
-	}
-	key := entity.KeyOf(m, rt.topic.Settings.RequiresDuplicateDetection)
-	rt.message, rt.index = m, core.PartitionOf(key, len(rt.topic.Queues[core.Main]))
-	entity.Identify([]*core.Message{m})
-	return nil
 }
 
 func (rt *Tester) test(r core.Rule) core.Judgement {
