@@ -38,7 +38,7 @@ func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address,
 			case core.SessionLocked:
 				err = core.Refuse(core.SessionLocked, "a receiver has locked the message's session: unlock the session first")
 			default:
-				err = b.refusals.Of(err, &v.Entity)
+				err = b.ns.Refusal(err, &v.Entity)
 			}
 			errs[p.Index(i)] = err
 		}
@@ -62,5 +62,5 @@ func (b *Broker) UnlockSession(ctx context.Context, id core.Identity, name, sess
 	if core.CodeOf(err) == core.SessionLockLost {
 		return core.Refuse(core.SessionLockLost, "no receiver has locked the session '%s' of '%s'", session, name)
 	}
-	return b.refusals.Of(err, &v.Entity)
+	return b.ns.Refusal(err, &v.Entity)
 }

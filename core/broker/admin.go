@@ -33,11 +33,11 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 }
 
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
-	ent, err := b.store.Entity(ctx, b.namespace, name)
+	ent, err := b.store.Entity(ctx, b.ns.ID, name)
 	if err == nil && ent.Kind == core.Schedule {
 		err = core.NotFound
 	}
-	return ent, b.refusals.Of(err, &core.Entity{Name: name})
+	return ent, b.ns.Refusal(err, &core.Entity{Name: name})
 }
 
 func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
@@ -55,13 +55,13 @@ func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing,
 			return nil, nil, err
 		}
 		if topic.Kind != core.Topic {
-			return nil, nil, b.refusals.NotFound(l.Topic)
+			return nil, nil, b.ns.NotFound(l.Topic)
 		}
 		l.Topic = topic.Name
 	}
-	page, err := b.store.Entities(ctx, b.namespace, l, max(skip, 0), min(max(top, 0), maxTop))
+	page, err := b.store.Entities(ctx, b.ns.ID, l, max(skip, 0), min(max(top, 0), maxTop))
 	if err != nil {
-		return nil, nil, b.refusals.Of(err, &core.Entity{})
+		return nil, nil, b.ns.Refusal(err, &core.Entity{})
 	}
 	runtimes := b.runtimes(ctx, page...)
 	for i := range page {
@@ -92,7 +92,7 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 			return withReportedSize(ent), nil
 		case core.Conflict:
 		default:
-			return core.Entity{}, b.refusals.Of(err, &old)
+			return core.Entity{}, b.ns.Refusal(err, &old)
 		}
 	}
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
@@ -173,8 +173,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	if err := b.healthy(ctx, &ent); err != nil {
 		return err
 	}
-	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
-		return b.refusals.Of(err, &ent)
+	if err := b.store.DeleteEntity(ctx, b.ns.ID, ent.Name); err != nil {
+		return b.ns.Refusal(err, &ent)
 	}
 	b.log.Info("entity deleted", "entity", ent.Name)
 	b.forgetDeleted(&ent)
@@ -187,5 +187,5 @@ func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceI
 		return core.NamespaceInfo{}, err
 	}
 	l := &b.options.Limits
-	return core.NamespaceInfo{Name: b.name, Tier: cmp.Or(l.Tier, "Standard"), MessagingUnits: l.MessagingUnits, CreatedAt: b.created, ModifiedAt: b.created}, nil
+	return core.NamespaceInfo{Name: b.ns.Name, Tier: cmp.Or(l.Tier, "Standard"), MessagingUnits: l.MessagingUnits, CreatedAt: b.created, ModifiedAt: b.created}, nil
 }

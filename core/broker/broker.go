@@ -136,10 +136,7 @@ func (b *Broker) OpenBreakers() (n int) {
 // Broker implements core.Broker and core.Admin. It is safe for concurrent use.
 type Broker struct {
 	store     core.Store
-	namespace string
-	name      string
-	refusals  *entity.Refusals
-	policy    *entity.Policy
+	ns        *entity.Namespace
 	log       *slog.Logger
 	options   Options
 	evaluator *topics.Evaluator
@@ -180,26 +177,21 @@ func New(store core.Store, o Options) *Broker {
 	o.PartitionCount = min(o.PartitionCount, core.MaxPartitions)
 	b := &Broker{
 		store:       store,
-		namespace:   o.Namespace,
-		name:        cmp.Or(o.Name, o.Namespace),
 		log:         o.Logger,
 		options:     o,
 		created:     store.Now(),
 		entityCache: entityCache{entries: map[string]*entry{}, dirty: wake.New()},
 		barrier:     pause.NewBarrier(),
 	}
-	b.refusals = &entity.Refusals{Host: o.Host, Namespace: b.name, Log: b.log}
-	b.policy = &entity.Policy{Store: store, Limits: o.Limits, Histories: o.Histories}
-	b.evaluator = &topics.Evaluator{Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Namespace: o.Namespace, Memory: o.Memory, Now: store.Now, Log: b.log}
 	b.base, b.cancel = context.WithCancel(context.Background())
-	b.selected.Store(&o.Selected)
-	b.delivery = &delivery.Shared{
-		Now: store.Now, Base: b.base, Log: b.log, Barrier: b.barrier, Refusals: b.refusals, Limits: o.Limits, MaxReceivers: o.MaxReceivers,
-		Start: b.goOpen,
+	b.ns = &entity.Namespace{
+		ID: o.Namespace, Name: cmp.Or(o.Name, o.Namespace), Host: o.Host, Store: store, Limits: o.Limits, Histories: o.Histories, Base: b.base, Log: b.log,
 	}
+	b.evaluator = &topics.Evaluator{Namespace: b.ns, Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Memory: o.Memory}
+	b.selected.Store(&o.Selected)
+	b.delivery = &delivery.Shared{Namespace: b.ns, Barrier: b.barrier, MaxReceivers: o.MaxReceivers, Start: b.goOpen}
 	b.forwarders = forward.New(forward.Config{
-		Host: forwardedBroker{b}, Namespace: b.namespace, Store: store, Base: b.base, Log: b.log, Policy: b.policy, Barrier: b.barrier,
-		Remotes: o.Remotes, Wait: o.ForwardWait,
+		Namespace: b.ns, Broker: forwardedBroker{b}, Barrier: b.barrier, Remotes: o.Remotes, Wait: o.ForwardWait,
 	})
 	b.scheduler = &scheduler{b: b, changed: wake.NewNames(), failing: map[string]string{}, known: map[string]*planned{}}
 	b.scheduler.changed.Keep("")
@@ -284,7 +276,7 @@ func (b *Broker) goOpen(f func()) bool {
 
 func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right, a core.Address) (*entry, error) {
 	if a.Entity == "" {
-		return nil, b.refusals.NotFound(a.Unread)
+		return nil, b.ns.NotFound(a.Unread)
 	}
 	if err := id.Check(right, a.String(), time.Now()); err != nil {
 		return nil, err
@@ -294,7 +286,7 @@ func (b *Broker) access(ctx context.Context, id core.Identity, right core.Right,
 
 func (b *Broker) Resolve(ctx context.Context, _ core.Identity, a core.Address) (core.Entity, error) {
 	if a.Entity == "" {
-		return core.Entity{}, b.refusals.NotFound(a.Unread)
+		return core.Entity{}, b.ns.NotFound(a.Unread)
 	}
 	e, err := b.entity(ctx, a.Entity)
 	if err != nil {

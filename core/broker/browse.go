@@ -46,7 +46,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, sta
 		found, err = delivery.Peek(ctx, v.Queues[sub][index], core.PeekRequest{From: n, State: state}, found, limit, most)
 		switch {
 		case err != nil && len(found) == 0:
-			return nil, b.refusals.Of(err, &v.Entity)
+			return nil, b.ns.Refusal(err, &v.Entity)
 		case err != nil:
 			return found, nil // the next Peek returns the error
 		}
@@ -65,7 +65,7 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Addre
 	for ; int(index) < len(v.Queues[sub]) && len(found) < limit; index, n = index+1, 0 {
 		some, err := v.Queues[sub][index].PeekDamaged(ctx, n, limit-len(found))
 		if err != nil {
-			return nil, b.refusals.Of(err, &v.Entity)
+			return nil, b.ns.Refusal(err, &v.Entity)
 		}
 		found = append(found, some...)
 	}
@@ -111,7 +111,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 		if core.CodeOf(err) == core.MessageNotFound {
 			return nil, b.unknown(ctx, v.Queues[sub], core.Deferred, numbers, errs)
 		}
-		return nil, b.refusals.Of(err, &v.Entity)
+		return nil, b.ns.Refusal(err, &v.Entity)
 	}
 	e.traffic.Queues[sub].Delivered.Add(int64(len(found)))
 	e.audit.Delivered(v, sub, found, e.audit.Party(ctx, id, core.Listen, v))
@@ -181,7 +181,7 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 			return b.unknown(ctx, partitions, core.Scheduled, numbers, errs)
 		}
 		if err != nil {
-			return b.refusals.Of(err, &v.Entity)
+			return b.ns.Refusal(err, &v.Entity)
 		}
 	}
 	e.traffic.Cancelled.Add(int64(len(numbers)))
@@ -205,7 +205,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 		if n > 0 {
 			return n, nil // the next call returns the error
 		}
-		return 0, b.refusals.Of(err, &v.Entity)
+		return 0, b.ns.Refusal(err, &v.Entity)
 	}
 	limit = b.options.Limits.Purge(min(limit, delivery.MaxPurge))
 	by := e.audit.Party(ctx, id, core.Listen, v)
@@ -218,7 +218,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 			if removed > 0 {
 				return removed, nil // the next call returns the error
 			}
-			return 0, b.refusals.Of(err, &v.Entity)
+			return 0, b.ns.Refusal(err, &v.Entity)
 		}
 	}
 	return removed, nil
@@ -248,7 +248,7 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	all := slices.Concat(found...)
 	if err := cmp.Or(errs...); err != nil {
 		e.receivers.SettleAll(context.WithoutCancel(ctx), sub, all, core.Release)
-		return nil, b.refusals.Of(err, &v.Entity)
+		return nil, b.ns.Refusal(err, &v.Entity)
 	}
 	e.traffic.Queues[sub].Delivered.Add(int64(len(all)))
 	e.audit.Delivered(v, sub, all, e.audit.Party(ctx, id, core.Listen, v))

@@ -62,19 +62,19 @@ func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	known := b.cached(name)
 	now := time.Now()
-	ent, err := b.store.Entity(ctx, b.namespace, name)
+	ent, err := b.store.Entity(ctx, b.ns.ID, name)
 	if core.CodeOf(err) == core.NotFound || ent.Kind == core.Schedule {
 		b.forget(known)
 		return nil, b.notFoundIn(ctx, name)
 	}
 	if err != nil {
-		return nil, b.refusals.Of(err, &core.Entity{Name: name})
+		return nil, b.ns.Refusal(err, &core.Entity{Name: name})
 	}
 	return b.keep(ent, now)
 }
 
 func (b *Broker) notFoundIn(ctx context.Context, name string) error {
-	refusal := b.refusals.NotFound(name)
+	refusal := b.ns.NotFound(name)
 	topic, _, ok := core.SplitSubscription(name)
 	if !ok {
 		return refusal
@@ -117,7 +117,7 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	b.entries[key] = e
 	b.mu.Unlock()
 	if replaced != nil {
-		replaced.end(b.refusals.NotFound(ent.Name))
+		replaced.end(b.ns.NotFound(ent.Name))
 	}
 	return e, nil
 }
@@ -133,7 +133,7 @@ func (b *Broker) forget(e *entry) {
 		delete(b.entries, e.key)
 	}
 	b.mu.Unlock()
-	e.end(b.refusals.NotFound(e.View().Name))
+	e.end(b.ns.NotFound(e.View().Name))
 }
 
 func (b *Broker) forgetDeleted(ent *core.Entity) {
@@ -150,7 +150,7 @@ func (b *Broker) entityChanged(namespace, name string) {
 		for _, e := range b.entries {
 			e.changed()
 		}
-	case namespace != b.namespace:
+	case namespace != b.ns.ID:
 		return
 	case b.entries[name] != nil:
 		b.entries[name].changed()
@@ -206,7 +206,7 @@ func (b *Broker) eachQueueAndTopic(ctx context.Context, visit func(*core.Entity)
 
 func (b *Broker) walkListing(ctx context.Context, l core.Listing, visit func(*core.Entity)) error {
 	for skip := 0; ; skip += listPage {
-		page, err := b.store.Entities(ctx, b.namespace, l, skip, listPage)
+		page, err := b.store.Entities(ctx, b.ns.ID, l, skip, listPage)
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 		return core.Entity{}, err
 	}
 	if topic.Kind != core.Topic {
-		return core.Entity{}, b.refusals.NotFound(topicName)
+		return core.Entity{}, b.ns.NotFound(topicName)
 	}
 	subscriptions := core.Listing{Kind: core.Subscription, Topic: topic.Name}
 	if err := b.roomFor(ctx, subscriptions, cmp.Or(b.options.Limits.MaxSubscriptions, maxSubscriptions), "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name); err != nil {
@@ -74,7 +74,7 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 		return made, err
 	}
 	room.add(rule.Filter.Kind, weightOf(&rule))
-	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{topic.Name: made.CreatedAt}); err != nil {
+	if err := b.store.TouchEntities(ctx, b.ns.ID, map[string]time.Time{topic.Name: made.CreatedAt}); err != nil {
 		b.log.Warn("cannot record when a topic was last used; trying again when it is used next", "entity", topic.Name, "err", err)
 	}
 	return made, nil
@@ -83,9 +83,9 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 // roomFor refuses another entity if the listing l already has most entities. text formats the
 // refusal, with two arguments: in (the name of the entities' parent) and most.
 func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
-	last, err := b.store.Entities(ctx, b.namespace, l, most-1, 1)
+	last, err := b.store.Entities(ctx, b.ns.ID, l, most-1, 1)
 	if err != nil {
-		return b.refusals.Of(err, &core.Entity{Name: in})
+		return b.ns.Refusal(err, &core.Entity{Name: in})
 	}
 	if len(last) > 0 {
 		return core.Refuse(core.QuotaExceeded, text, in, most)
@@ -104,18 +104,18 @@ func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error
 		}
 	})
 	if err != nil {
-		return b.refusals.Of(err, ent)
+		return b.ns.Refusal(err, ent)
 	}
 	if n >= most {
 		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d partitioned queues and topics, which is the limit of the %s tier: delete one first.",
-			b.name, n, b.options.Limits.Tier)
+			b.ns.Name, n, b.options.Limits.Tier)
 	}
 	return nil
 }
 
 func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
-	t, err := b.store.Topic(ctx, b.namespace, name)
-	return t, b.refusals.Of(err, &core.Entity{Kind: core.Topic, Name: name})
+	t, err := b.store.Topic(ctx, b.ns.ID, name)
+	return t, b.ns.Refusal(err, &core.Entity{Kind: core.Topic, Name: name})
 }
 
 func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) (core.Entity, error) {
@@ -132,22 +132,22 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 		return core.Entity{}, err
 	}
 	now := b.store.Now()
-	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.namespace, core.NewIncarnation(), now, now
+	ent.Namespace, ent.ID, ent.CreatedAt, ent.UpdatedAt = b.ns.ID, core.NewIncarnation(), now, now
 	ent.Settings.AuthorizationRules = datedRules(ent.Settings.AuthorizationRules, nil, now)
 	read := time.Now()
 	made, err := b.store.CreateEntity(ctx, ent, b.quotas())
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
-		return core.Entity{}, b.refusals.Exists(&ent)
+		return core.Entity{}, b.ns.Exists(&ent)
 	case code == core.NotFound && ent.Kind == core.Subscription:
 		topic, _, _ := core.SplitSubscription(ent.Name)
-		return core.Entity{}, b.refusals.NotFound(topic)
+		return core.Entity{}, b.ns.NotFound(topic)
 	case code == core.NotFound:
-		return core.Entity{}, core.Refuse(core.NotFound, "The namespace '%s' has been deleted.", b.name)
+		return core.Entity{}, core.Refuse(core.NotFound, "The namespace '%s' has been deleted.", b.ns.Name)
 	case code == core.QuotaExceeded:
 		return core.Entity{}, b.quotaRefusal(ctx, &ent)
 	case err != nil:
-		return core.Entity{}, b.refusals.Of(err, &ent)
+		return core.Entity{}, b.ns.Refusal(err, &ent)
 	}
 	b.log.Info("entity created", "entity", made.Name, "kind", made.Kind.String(), "partitions", made.Partitions)
 	if _, err := b.keep(made, read); err != nil {

@@ -58,15 +58,15 @@ type entry struct {
 func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	e := &entry{b: b, key: core.FoldName(ent.Name), unavailableUntil: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
 	if ent.Kind == core.Topic {
-		e.topic = topics.NewCache(b.namespace, b.policy, b.refusals, b.log)
+		e.topic = topics.NewCache(b.ns)
 	}
 	e.pipeline = pipeline.New(&ent, b.options.Pipelines, b.evaluator.Plugins.Park, b.find, b.log)
-	if b.policy.Bounds(&ent).Max > 0 {
+	if b.ns.Bounds(&ent).Max > 0 {
 		e.audit = b.audit
 	}
 	e.receivers = delivery.New(b.delivery, e, &e.traffic, e.audit)
 	e.configure(b.selected.Load(), ent.Name)
-	e.current.Store(b.policy.View(ent))
+	e.current.Store(b.ns.View(ent))
 	e.readAt.Store(now.UnixNano())
 	return e
 }
@@ -128,7 +128,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	}
 	e.readAt.Store(now.UnixNano())
 	if ent.Revision > old.Revision {
-		e.current.Store(e.b.policy.View(ent))
+		e.current.Store(e.b.ns.View(ent))
 		e.receivers.ResetBreaker()
 	}
 	var senders []*sender

@@ -13,7 +13,7 @@ import (
 func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, s core.Subject) (core.Account, error) {
 	a, err := core.ParseAddress(address)
 	if err != nil {
-		return core.Account{}, b.refusals.NotFound(address)
+		return core.Account{}, b.ns.NotFound(address)
 	}
 	if err := authorize(id, a.Entity); err != nil {
 		return core.Account{}, err
@@ -36,7 +36,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 		found[i], errs[i] = v.Queues[core.Main][i].Recollect(ctx, s)
 	})
 	if err := cmp.Or(errs...); err != nil {
-		return core.Account{}, b.refusals.Of(err, &v.Entity)
+		return core.Account{}, b.ns.Refusal(err, &v.Entity)
 	}
 	account := core.Account{Entity: v.Name, Kind: v.Kind, Events: audit.Merge(found)}
 	account.Applied = b.applied(&v.Entity)
@@ -87,7 +87,7 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 // copyOf returns the copy, if it still exists, of the topic's message with this number and id.
 func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
 	partition, _ := core.SplitSequenceNumber(published)
-	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }
+	at := func(sub core.SubQueue) core.Partition { return b.ns.Partition(s, partition, sub).In(b.store) }
 	events, _ := at(core.Main).Recollect(ctx, core.Subject{MessageID: id})
 	var sub core.SubQueue
 	var number int64

@@ -52,7 +52,7 @@ func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Mess
 	if e.pipeline.IsEmpty() {
 		return nil
 	}
-	return e.judge(ctx, v, groups, false)
+	return e.askPipeline(ctx, v, groups, false)
 }
 
 // checkForwarding checks the destinations in ent's settings that differ from those in old, which is
@@ -156,7 +156,7 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	for i := range all {
 		h, err := b.holding(ctx, &ents[i], &counts[i])
 		if err != nil {
-			return nil, b.refusals.Of(err, &ents[i])
+			return nil, b.ns.Refusal(err, &ents[i])
 		}
 		sub := core.Main
 		if all[i].DeadLetters {

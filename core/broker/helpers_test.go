@@ -103,7 +103,7 @@ func (b *started) wrap(store core.Store) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, e := range b.entries {
-		e.current.Store(b.policy.View(e.View().Entity))
+		e.current.Store(b.ns.View(e.View().Entity))
 	}
 }
 
@@ -472,5 +472,5 @@ func inBubbleNamed(t *testing.T, name string, f func(t *testing.T, b *started)) 
 
 // partition is the entity's partition as a broker without histories uses it.
 func partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
-	return new(entity.Policy).Partition(ent, i, sub)
+	return new(entity.Namespace).Partition(ent, i, sub)
 }

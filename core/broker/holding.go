@@ -56,7 +56,7 @@ func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 	}
 	v := e.View()
 	h, err := b.holding(ctx, &v.Entity, &b.countEntities(ctx, v.Entity)[0])
-	return h, b.refusals.Of(err, &v.Entity)
+	return h, b.ns.Refusal(err, &v.Entity)
 }
 
 func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (Holding, error) {
@@ -75,7 +75,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 		if look == 0 {
 			break
 		}
-		ds, err := b.policy.Partition(e, uint16(i), core.Main).In(b.store).Peek(ctx, core.PeekRequest{Max: look})
+		ds, err := b.ns.Partition(e, uint16(i), core.Main).In(b.store).Peek(ctx, core.PeekRequest{Max: look})
 		if err != nil {
 			return h, err
 		}
@@ -130,7 +130,7 @@ func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int,
 		}
 		for l := (sessionList{p: p, more: true}); l.more && n < most; n += len(l.ids) {
 			if err := l.fill(ctx); err != nil {
-				return 0, b.refusals.Of(err, &v.Entity)
+				return 0, b.ns.Refusal(err, &v.Entity)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 	if len(accessed) == 0 {
 		return
 	}
-	if err := b.store.TouchEntities(ctx, b.namespace, accessed); err != nil {
+	if err := b.store.TouchEntities(ctx, b.ns.ID, accessed); err != nil {
 		b.log.Warn("cannot record when entities were last used; trying again later", "err", err)
 		for key := range accessed {
 			entries[key].recorded.Store(0)
@@ -58,7 +58,7 @@ func (b *Broker) deleteIdle(ctx context.Context) {
 
 func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) {
 	// Another gateway may have recorded a use after the list was read.
-	ent, err := b.store.Entity(ctx, b.namespace, listed.Name)
+	ent, err := b.store.Entity(ctx, b.ns.ID, listed.Name)
 	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
 		return
 	}
@@ -66,7 +66,7 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) {
 	if t.err != nil || t.sums[core.Main].Scheduled > 0 || t.sums[core.Transfer].Ready+t.sums[core.Transfer].Locked > 0 {
 		return
 	}
-	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
+	if err := b.store.DeleteEntity(ctx, b.ns.ID, ent.Name); err != nil {
 		b.log.Warn("cannot delete an idle entity; trying again later", "entity", ent.Name, "err", err)
 		return
 	}

@@ -19,7 +19,7 @@ func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]co
 	}
 	ids, err := b.listSessions(ctx, e, v, time.Time{}, skip, top)
 	if err != nil {
-		return nil, b.refusals.Of(err, &v.Entity)
+		return nil, b.ns.Refusal(err, &v.Entity)
 	}
 	return b.describeSessions(ctx, v, ids, false)
 }
@@ -63,7 +63,7 @@ func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []str
 		}
 	})
 	if err := cmp.Or(errs...); err != nil {
-		return nil, b.refusals.Of(err, &v.Entity)
+		return nil, b.ns.Refusal(err, &v.Entity)
 	}
 	return all, nil
 }

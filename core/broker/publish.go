@@ -216,7 +216,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 			continue
 		}
 		for j, answer := range queues[i].Append(ctx, batches[i].groups) {
-			answer.Err = e.b.refusals.Of(answer.Err, &v.Entity)
+			answer.Err = e.b.ns.Refusal(answer.Err, &v.Entity)
 			answers[batches[i].at[j]] = answer
 		}
 	}

@@ -26,10 +26,10 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 		return err
 	}
 	if q.MaxEntities > 0 && n >= q.MaxEntities {
-		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and at most %d are allowed: delete some first.", b.name, n, q.MaxEntities)
+		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and at most %d are allowed: delete some first.", b.ns.Name, n, q.MaxEntities)
 	}
 	return core.Refuse(core.QuotaExceeded, "The MaxSizeInMegabytes of all queues and topics of the namespace '%s' may be %d MB in total: the other entities have %d MB, and this entity would have %d MB.",
-		b.name, q.MaxSizeMegabytes, others, ent.Megabytes())
+		b.ns.Name, q.MaxSizeMegabytes, others, ent.Megabytes())
 }
 
 // Population returns the number of queues and topics, and the sum of their maximum sizes in MB.
@@ -45,7 +45,7 @@ func (b *Broker) population(ctx context.Context, but string) (n int, megabytes i
 			megabytes += ent.Megabytes()
 		}
 	})
-	return n, megabytes, b.refusals.Of(err, &core.Entity{})
+	return n, megabytes, b.ns.Refusal(err, &core.Entity{})
 }
 
 func (b *Broker) checkSettings(s core.Settings) error {

@@ -76,7 +76,7 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	}
 	e.Use()
 	ids, err := b.listSessions(ctx, e, v, since, skip, top)
-	return ids, b.refusals.Of(err, &v.Entity)
+	return ids, b.ns.Refusal(err, &v.Entity)
 }
 
 // marksLife is how long a mark can be used. If sessions appear or disappear meanwhile, positions in

@@ -23,10 +23,10 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	defer context.AfterFunc(b.base, func() { cancel(entity.ErrStopping) })()
 	ents, err := b.queuesAndTopics(ctx)
 	if err != nil {
-		return b.refusals.Of(err, &core.Entity{})
+		return b.ns.Refusal(err, &core.Entity{})
 	}
 	if err := b.barrier.Pause(ctx); err != nil {
-		return b.refusals.Of(err, &core.Entity{})
+		return b.ns.Refusal(err, &core.Entity{})
 	}
 	defer b.barrier.Resume()
 	b.audit.Flush(ctx) // so that no event from before the reset is written after it
@@ -55,7 +55,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	b.log.Info("namespace reset", "namespace", b.name, "entities", len(ents))
+	b.log.Info("namespace reset", "namespace", b.ns.Name, "entities", len(ents))
 	return nil
 }
 
@@ -78,9 +78,9 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 // clear clears all partitions that answer, and returns the first error.
 func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	for i := range ent.Partitions {
-		err = cmp.Or(err, b.policy.Partition(ent, uint16(i), core.Main).In(b.store).Clear(ctx))
+		err = cmp.Or(err, b.ns.Partition(ent, uint16(i), core.Main).In(b.store).Clear(ctx))
 	}
-	return b.refusals.Of(err, ent)
+	return b.ns.Refusal(err, ent)
 }
 
 func (b *Broker) known() []*entry {

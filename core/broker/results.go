@@ -84,7 +84,7 @@ func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, 
 		if core.CodeOf(err) == core.NotFound {
 			e.Suspect()
 		}
-		return nil, e.b.refusals.Of(err, &v.Entity)
+		return nil, e.b.ns.Refusal(err, &v.Entity)
 	}
 	e.traffic.Commit(p.Sub, &w, numbers)
 	if p.Sub == core.Main {
@@ -175,11 +175,11 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 			places = append(places, b.at...)
 			continue
 		}
-		for j, r := range e.judge(ctx, v, b.groups, true) {
+		for j, r := range e.askPipeline(ctx, v, b.groups, true) {
 			byPlace[b.at[j]] = r
 		}
 	}
-	for i, r := range e.judge(ctx, v, groups, false) {
+	for i, r := range e.askPipeline(ctx, v, groups, false) {
 		byPlace[places[i]] = r
 	}
 	for i := range batches {
@@ -204,7 +204,7 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 // replaces the messages by their results, which it also returns.
 func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition uint16, w *core.Work) (pipeline.Result, error) {
 	behind := e.pipeline.Parks && e.pipeline.IsBehind(ctx, e.b.store, v, partition)
-	r := e.judge(ctx, v, [][]*core.Message{w.Messages}, behind)[0]
+	r := e.askPipeline(ctx, v, [][]*core.Message{w.Messages}, behind)[0]
 	if err := r.Refusal(); err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition u
 	return r, nil
 }
 
-func (e *entry) judge(ctx context.Context, v *entity.View, groups [][]*core.Message, behind bool) []pipeline.Result {
+func (e *entry) askPipeline(ctx context.Context, v *entity.View, groups [][]*core.Message, behind bool) []pipeline.Result {
 	var now time.Time
 	if e.audit != nil {
 		now = e.b.store.Now()

@@ -52,7 +52,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		return nil, err
 	}
 	if e.topic == nil {
-		return nil, b.refusals.NotFound(topic)
+		return nil, b.ns.NotFound(topic)
 	}
 	c, sort := &e.filters, filterIndex(k)
 	c.mu.Lock()
@@ -114,7 +114,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	err = b.changeRule(ctx, subscription, r.Name, func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error) {
 		if known != nil {
 			topic, own, _ := core.SplitSubscription(ent.Name)
-			return core.RuleChange{}, nil, core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.name, topic, own, r.Name)
+			return core.RuleChange{}, nil, core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s|%s' already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. ", b.ns.Name, topic, own, r.Name)
 		}
 		return core.RuleChange{Rule: r}, compiled, nil
 	})
@@ -184,7 +184,7 @@ func (b *Broker) Rules(ctx context.Context, id core.Identity, subscription strin
 		return nil, err
 	}
 	list, err := b.store.Rules(ctx, ent, skip, top)
-	return list, b.refusals.Of(err, &ent)
+	return list, b.ns.Refusal(err, &ent)
 }
 
 func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name string) (core.Rule, error) {
@@ -200,7 +200,7 @@ func (b *Broker) Rule(ctx context.Context, id core.Identity, subscription, name 
 	if core.CodeOf(err) == core.NotFound {
 		return core.Rule{}, b.noRule(&ent, name)
 	}
-	return r, b.refusals.Of(err, &ent)
+	return r, b.ns.Refusal(err, &ent)
 }
 
 func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, error) {
@@ -231,7 +231,7 @@ func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 			known = &r
 		case core.NotFound:
 		default:
-			return b.refusals.Of(err, &ent)
+			return b.ns.Refusal(err, &ent)
 		}
 		change, compiled, err := decide(&ent, known)
 		if err != nil {
@@ -251,14 +251,14 @@ func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 			return err
 		case core.Conflict:
 		default:
-			return b.refusals.Of(err, &core.Entity{Kind: core.Subscription, Name: subscription})
+			return b.ns.Refusal(err, &core.Entity{Kind: core.Subscription, Name: subscription})
 		}
 	}
 	return core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", subscription)
 }
 
 func (b *Broker) noRule(ent *core.Entity, rule string) error {
-	return b.refusals.NotFound(ent.Name + "/Rules/" + rule)
+	return b.ns.NotFound(ent.Name + "/Rules/" + rule)
 }
 
 func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
@@ -277,10 +277,10 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m
 	if one {
 		t.Subscriptions = slices.DeleteFunc(t.Subscriptions, func(s core.Entity) bool { return core.FoldName(s.Name) != core.FoldName(name) })
 		if len(t.Subscriptions) == 0 {
-			return nil, b.refusals.NotFound(name)
+			return nil, b.ns.NotFound(name)
 		}
 	}
-	rt, err := b.evaluator.NewTester(ctx, b.policy.View(t.Entity), m)
+	rt, err := b.evaluator.NewTester(ctx, b.ns.View(t.Entity), m)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m
 		all, t.Subscriptions = rt.TestAll(trial), nil
 	}
 	for i := range t.Subscriptions {
-		judged, err := rt.TestSubscription(ctx, b.policy.View(t.Subscriptions[i]))
+		judged, err := rt.TestSubscription(ctx, b.ns.View(t.Subscriptions[i]))
 		if err != nil {
 			return nil, err
 		}

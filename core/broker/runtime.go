@@ -33,7 +33,7 @@ func (b *Broker) countEntities(ctx context.Context, es ...core.Entity) []entityC
 		for _, sub := range counted(es[i].Kind) {
 			for index := range es[i].Partitions {
 				places = append(places, place{i, sub})
-				ps = append(ps, b.policy.Partition(&es[i], uint16(index), sub))
+				ps = append(ps, b.ns.Partition(&es[i], uint16(index), sub))
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (t *entityCount) asRuntime() core.Runtime {
 
 // As in Service Bus, filters that match all or nothing count as SQL filters.
 func (b *Broker) countRules(ctx context.Context, topic *core.Entity, r *core.Runtime) error {
-	t, err := b.store.Topic(ctx, b.namespace, topic.Name)
+	t, err := b.store.Topic(ctx, b.ns.ID, topic.Name)
 	if err != nil {
 		return err
 	}

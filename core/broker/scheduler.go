@@ -207,7 +207,7 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 	} else {
 		found = make([]core.Entity, len(names))
 		errs := make([]error, len(names))
-		entity.InParallel(len(names), func(i int) { found[i], errs[i] = s.b.store.Entity(ctx, s.b.namespace, names[i]) })
+		entity.InParallel(len(names), func(i int) { found[i], errs[i] = s.b.store.Entity(ctx, s.b.ns.ID, names[i]) })
 		for i := range errs {
 			if core.CodeOf(errs[i]) != core.NotFound {
 				err = cmp.Or(err, errs[i])
@@ -252,7 +252,7 @@ func (s *scheduler) plan(ent *core.Entity) {
 func isAhead(last, now time.Time) bool { return last.After(now.Add(missedAfter)) }
 
 func (s *scheduler) send(ctx context.Context, p *planned) error {
-	ent, err := s.b.store.Entity(ctx, s.b.namespace, p.Name)
+	ent, err := s.b.store.Entity(ctx, s.b.ns.ID, p.Name)
 	if core.CodeOf(err) == core.NotFound || err == nil && (ent.ID != p.ID || ent.Revision != p.Revision) {
 		return nil // read will find the change
 	}

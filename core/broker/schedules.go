@@ -19,18 +19,18 @@ func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int)
 		return nil, err
 	}
 	all = []core.ScheduleState{}
-	page, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Schedule}, max(skip, 0), min(max(top, 0), maxTop))
+	page, err := b.store.Entities(ctx, b.ns.ID, core.Listing{Kind: core.Schedule}, max(skip, 0), min(max(top, 0), maxTop))
 	for i := range page {
 		all = append(all, b.scheduler.state(&page[i]))
 	}
-	return all, b.refusals.Of(err, &core.Entity{})
+	return all, b.ns.Refusal(err, &core.Entity{})
 }
 
 func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (core.ScheduleState, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.ScheduleState{}, err
 	}
-	ent, err := b.store.Entity(ctx, b.namespace, core.SchedulePath(name))
+	ent, err := b.store.Entity(ctx, b.ns.ID, core.SchedulePath(name))
 	if err != nil {
 		return core.ScheduleState{}, b.scheduleRefusal(err, name)
 	}
@@ -60,16 +60,16 @@ func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (en
 	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
 	for {
 		now := b.store.Now().UTC()
-		ent, err = b.store.Entity(ctx, b.namespace, core.SchedulePath(set.Name))
+		ent, err = b.store.Entity(ctx, b.ns.ID, core.SchedulePath(set.Name))
 		created = core.CodeOf(err) == core.NotFound
 		switch old := ent.Schedule; {
 		case created:
-			if err = b.roomFor(ctx, core.Listing{Kind: core.Schedule}, maxSchedules, "The namespace '%s' has %d schedules, which is the limit: delete one first.", b.name); err != nil {
+			if err = b.roomFor(ctx, core.Listing{Kind: core.Schedule}, maxSchedules, "The namespace '%s' has %d schedules, which is the limit: delete one first.", b.ns.Name); err != nil {
 				return ent, created, err
 			}
 			set.LastTick = now
 			ent, err = b.store.CreateEntity(ctx, core.Entity{
-				Namespace: b.namespace, Kind: core.Schedule, Name: core.SchedulePath(set.Name), ID: core.NewIncarnation(), CreatedAt: now, UpdatedAt: now, Schedule: &set,
+				Namespace: b.ns.ID, Kind: core.Schedule, Name: core.SchedulePath(set.Name), ID: core.NewIncarnation(), CreatedAt: now, UpdatedAt: now, Schedule: &set,
 			}, core.NamespaceQuotas{})
 		case err != nil:
 			return ent, created, err
@@ -103,12 +103,12 @@ func (b *Broker) DeleteSchedule(ctx context.Context, id core.Identity, name stri
 	if err := authorize(id, ""); err != nil {
 		return err
 	}
-	return b.scheduleRefusal(b.store.DeleteEntity(ctx, b.namespace, core.SchedulePath(name)), name)
+	return b.scheduleRefusal(b.store.DeleteEntity(ctx, b.ns.ID, core.SchedulePath(name)), name)
 }
 
 func (b *Broker) scheduleRefusal(err error, name string) error {
 	if core.CodeOf(err) == core.NotFound {
-		return core.Refuse(core.NotFound, "There is no schedule '%.60s' in the namespace '%s'.", name, b.name)
+		return core.Refuse(core.NotFound, "There is no schedule '%.60s' in the namespace '%s'.", name, b.ns.Name)
 	}
-	return b.refusals.Of(err, &core.Entity{Name: name})
+	return b.ns.Refusal(err, &core.Entity{Name: name})
 }

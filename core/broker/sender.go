@@ -274,7 +274,7 @@ func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, 
 		if core.CodeOf(answers[i].Err) == core.NotFound {
 			e.Suspect()
 		}
-		answers[i].Err = e.b.refusals.Of(answers[i].Err, &v.Entity)
+		answers[i].Err = e.b.ns.Refusal(answers[i].Err, &v.Entity)
 	}
 	return answers
 }

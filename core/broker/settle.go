@@ -93,7 +93,7 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, to
 		}
 		for i, r := range answers {
 			if r.Err != nil {
-				r.Err = b.refusals.Locks([]error{r.Err}, v)[0]
+				r.Err = b.ns.Locks([]error{r.Err}, v)[0]
 			}
 			renewals[p.Index(i)] = r
 		}

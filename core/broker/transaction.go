@@ -250,7 +250,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Add
 	}
 	numbers, err := e.tryCommit(ctx, nil, v, v.Queues[core.Main][p.partition], work)
 	if err != nil {
-		return nil, t.b.refusals.Of(err, &v.Entity)
+		return nil, t.b.ns.Refusal(err, &v.Entity)
 	}
 	for i, n := range numbers {
 		t.scheduled = append(t.scheduled, core.Reserved{Number: n, Message: work.Messages[i]})
@@ -300,7 +300,7 @@ func (t *transaction) bindTo(ctx context.Context, p location, messages, others i
 	if !entity.IsEmptyWork(&work) {
 		work.Check = true
 		if _, err := p.e.tryCommit(ctx, nil, v, v.Queues[p.sub][p.partition], work); err != nil {
-			return t.b.refusals.Locks([]error{err}, v)[0]
+			return t.b.ns.Locks([]error{err}, v)[0]
 		}
 	}
 	if err := t.enlist(messages, others); err != nil {

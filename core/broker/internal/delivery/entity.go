@@ -10,7 +10,6 @@ package delivery
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,12 +22,8 @@ import (
 )
 
 type Shared struct {
-	Now          func() time.Time
-	Base         context.Context
-	Log          *slog.Logger
+	*entity.Namespace
 	Barrier      *pause.Barrier
-	Refusals     *entity.Refusals
-	Limits       core.Limits
 	MaxReceivers int
 	// Start runs f in a goroutine that the broker waits for. It returns false if the broker has
 	// stopped.

@@ -29,7 +29,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	if p, ok := entity.OnlyPartition(settlements, len(partitions), entity.PartitionOfSettlement); ok {
 		errs := partitions[p].Settle(ctx, settlements)
 		e.noteSettled(ctx, sub, settlements, errs)
-		return e.Refusals.Locks(errs, v)
+		return e.Locks(errs, v)
 	}
 	groups, strays := entity.GroupByPartition(settlements, len(partitions), entity.PartitionOfSettlement)
 	errs := make([]error, len(settlements))
@@ -39,7 +39,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
 		answers := partitions[p.Partition].Settle(ctx, p.Items)
 		e.noteSettled(ctx, sub, p.Items, answers)
-		for i, err := range e.Refusals.Locks(answers, v) {
+		for i, err := range e.Locks(answers, v) {
 			errs[p.Index(i)] = err
 		}
 	})

@@ -348,7 +348,7 @@ func (s *Session) call(f func(core.Partition) error) error {
 	if core.CodeOf(err) == core.SessionLockLost {
 		s.End(entity.ErrSessionLost)
 	}
-	return e.Refusals.Of(err, &e.View().Entity)
+	return e.Refusal(err, &e.View().Entity)
 }
 
 func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {

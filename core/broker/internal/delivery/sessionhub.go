@@ -148,7 +148,7 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	if core.CodeOf(err) == core.SessionLocked {
 		return l, core.Refuse(core.SessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id)
 	}
-	return l, e.Refusals.Of(err, &v.Entity)
+	return l, e.Refusal(err, &v.Entity)
 }
 
 func (s *Session) closing() bool {

@@ -23,10 +23,11 @@ func (onlyView) Use()                    {}
 // back.
 func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
 	store := memory.New(memory.Options{})
-	v := (&entity.Policy{Store: store}).View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
 	ctx, cancel := context.WithCancel(t.Context())
+	n := &entity.Namespace{Store: store, Base: ctx, Log: slog.New(slog.DiscardHandler)}
+	v := n.View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
 	e := New(&Shared{
-		Now: store.Now, Base: ctx, Log: slog.New(slog.DiscardHandler), Barrier: pause.NewBarrier(), MaxReceivers: 1,
+		Namespace: n, Barrier: pause.NewBarrier(), MaxReceivers: 1,
 		Start: func(f func()) bool { go f(); return true },
 	}, onlyView{v}, &entity.Counters{}, nil)
 	defer e.End(core.Busy)

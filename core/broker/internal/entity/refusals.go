@@ -3,7 +3,6 @@ package entity
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -25,45 +24,39 @@ var (
 	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
 )
 
-type Refusals struct {
-	Host      string
-	Namespace string
-	Log       *slog.Logger
-}
-
 // SDKs recognise a missing entity by this text.
-func (r *Refusals) NotFound(name string) error {
-	if r.Host != "" {
-		name = "sb://" + r.Host + "/" + core.ResourcePath(name)
+func (n *Namespace) NotFound(name string) error {
+	if n.Host != "" {
+		name = "sb://" + n.Host + "/" + core.ResourcePath(name)
 	}
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 
 // As in Service Bus, the text names the topic and the subscription separately.
-func (r *Refusals) Exists(ent *core.Entity) error {
+func (n *Namespace) Exists(ent *core.Entity) error {
 	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
-		return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s' %s", r.Namespace, topic, own, more)
+		return core.Refuse(core.AlreadyExists, "The messaging entity '%s:Topic:%s|%s' %s", n.Name, topic, own, more)
 	}
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }
 
-// Of gives an error of the store a text for clients. A NotDone stays NotDone, and refusals of the
-// broker do not change. An error without a Code means that the store was not reached: Of logs it,
+// Refusal gives an error of the store a text for clients. A NotDone stays NotDone, and refusals of the
+// broker do not change. An error without a Code means that the store was not reached: Refusal logs it,
 // and returns Busy.
-func (r *Refusals) Of(err error, entity *core.Entity) error {
+func (n *Namespace) Refusal(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
 	}
 	if core.IsNotDone(err) {
-		return core.CertainlyNotDone(r.readable(err, entity))
+		return core.CertainlyNotDone(n.readable(err, entity))
 	}
-	return r.readable(err, entity)
+	return n.readable(err, entity)
 }
 
-func (r *Refusals) readable(err error, entity *core.Entity) error {
-	if n, ok := errors.AsType[*NoVerdict](err); ok {
-		return n
+func (n *Namespace) readable(err error, entity *core.Entity) error {
+	if lack, ok := errors.AsType[*NoVerdict](err); ok {
+		return lack
 	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok {
 		return r
@@ -79,7 +72,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	case core.MessageNotFound:
 		return ErrNoNumber
 	case core.NotFound:
-		return r.NotFound(entity.Name)
+		return n.NotFound(entity.Name)
 	case core.NotAllowed:
 		return errSettled
 	case core.QuotaExceeded:
@@ -88,20 +81,20 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	case core.Busy:
 		return errBusy
 	default:
-		r.Log.Warn("a call to the store failed", "entity", entity.Name, "err", err)
+		n.Log.Warn("a call to the store failed", "entity", entity.Name, "err", err)
 		return errBusy
 	}
 }
 
-// Locks replaces each error in errs as Of does. A lock in a deleted partition is lost.
-func (r *Refusals) Locks(errs []error, v *View) []error {
+// Locks replaces each error in errs as Refusal does. A lock in a deleted partition is lost.
+func (n *Namespace) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {
 		case err == nil:
 		case core.CodeOf(err) == core.NotFound:
 			errs[i] = ErrLockLost
 		default:
-			errs[i] = r.Of(err, &v.Entity)
+			errs[i] = n.Refusal(err, &v.Entity)
 		}
 	}
 	return errs

@@ -4,8 +4,11 @@
 package entity
 
 import (
+	"context"
+	"log/slog"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -18,22 +21,30 @@ type View struct {
 	maxBatch   int64 // limits the bytes of messages that are sent together; 0: no limit
 	noBinary   bool
 
-	policy                    *Policy
+	namespace                 *Namespace
 	unlimited, withDuplicates atomic.Pointer[View]
 }
 
-type Policy struct {
+// Namespace has what the entities of a namespace share.
+type Namespace struct {
+	ID        string
+	Name      string // in texts for clients
+	Host      string // the namespace's host, or ""
 	Store     core.Store
 	Limits    core.Limits
 	Histories []For[core.HistoryBounds] // for all partitions of an entity together
+	Base      context.Context           // for calls that no client has made
+	Log       *slog.Logger
 }
 
-func (c *Policy) View(ent core.Entity) *View {
-	v := &View{policy: c, Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
+func (n *Namespace) Now() time.Time { return n.Store.Now() }
+
+func (n *Namespace) View(ent core.Entity) *View {
+	v := &View{namespace: n, Entity: ent, MaxMessage: n.Limits.MessageBytes(&ent.Settings), maxBatch: n.Limits.MaxBatchBytes, noBinary: n.Limits.NoBinaryProperties}
 	for sub := range v.Queues {
 		v.Queues[sub] = make([]core.Partition, ent.Partitions)
 		for i := range v.Queues[sub] {
-			v.Queues[sub][i] = c.Partition(&ent, uint16(i), core.SubQueue(sub)).In(c.Store)
+			v.Queues[sub][i] = n.Partition(&ent, uint16(i), core.SubQueue(sub)).In(n.Store)
 		}
 	}
 	return v
@@ -54,11 +65,11 @@ func (v *View) WithDuplicates() *View {
 func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	u := at.Load()
 	if u == nil {
-		u = v.policy.View(v.Entity)
+		u = v.namespace.View(v.Entity)
 		for i := range u.Queues[core.Main] {
 			p := &u.Queues[core.Main][i]
 			change(&p.Policy)
-			*p = p.In(v.policy.Store)
+			*p = p.In(v.namespace.Store)
 		}
 		at.Store(u)
 	}
@@ -67,9 +78,9 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 
 // Only messages that are sent to the entity are subject to the quota and to duplicate detection,
 // not those that move between its sub-queues. Forwarders try to move a message any number of times.
-func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
+func (n *Namespace) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
-	p.History = c.Bounds(ent)
+	p.History = n.Bounds(ent)
 	if sub != core.Main {
 		p.MaxBytes, p.DuplicateWindow = 0, 0
 	} else if ent.Kind != core.Subscription { // the topic's quota counts its subscriptions
@@ -137,12 +148,12 @@ func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 }
 
 // Bounds returns the bounds for one partition, from the first of Histories that matches the entity.
-func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
+func (n *Namespace) Bounds(ent *core.Entity) core.HistoryBounds {
 	name := ent.Name
 	if topic, _, ok := core.SplitSubscription(name); ok {
 		name = topic
 	}
-	if h := First(c.Histories, name); h != nil {
+	if h := First(n.Histories, name); h != nil {
 		return core.HistoryBounds{Keep: h.Keep, Max: (h.Max + ent.Partitions - 1) / ent.Partitions}
 	}
 	return core.HistoryBounds{}

@@ -141,9 +141,9 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	defer cancel()
 	var r resolved
 	s := fb.pf.parent.set
-	e, err := s.Host.Entity(call, name)
+	e, err := s.Broker.Entity(call, name)
 	if err == nil && !e.View().Settings.Status.CanSend() {
-		e, err = s.Host.Read(call, name) // the cached status may be outdated, and must not cause a dead letter
+		e, err = s.Broker.Read(call, name) // the cached status may be outdated, and must not cause a dead letter
 	}
 	switch {
 	case name == "":

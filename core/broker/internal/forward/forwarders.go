@@ -5,7 +5,6 @@ package forward
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -30,18 +29,14 @@ const (
 )
 
 type Config struct {
-	Host      Host
-	Namespace string
-	Store     core.Store
-	Base      context.Context // for calls that no client has made
-	Log       *slog.Logger
-	Policy    *entity.Policy
-	Barrier   *pause.Barrier
-	Remotes   map[string]core.Remote
-	Wait      bool
+	*entity.Namespace
+	Broker  Broker
+	Barrier *pause.Barrier
+	Remotes map[string]core.Remote
+	Wait    bool
 }
 
-type Host interface {
+type Broker interface {
 	Entity(ctx context.Context, name string) (Entity, error)
 	// Read returns an entity as the store has it, not from the cache.
 	Read(ctx context.Context, name string) (Entity, error)
@@ -187,7 +182,7 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 		if name == "" {
 			continue
 		}
-		ent, err := s.Store.Entity(ctx, s.Namespace, name)
+		ent, err := s.Store.Entity(ctx, s.ID, name)
 		switch {
 		case err == nil:
 			s.reconcile(&ent)
@@ -204,7 +199,7 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 }
 
 func (s *Forwarders) scan(ctx context.Context) {
-	err := s.Host.Walk(ctx, func(ent *core.Entity) {
+	err := s.Broker.Walk(ctx, func(ent *core.Entity) {
 		s.reconcile(ent)
 		s.startForBacklog(ctx, ent)
 	})
@@ -264,7 +259,7 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	for _, sub := range subs {
 		ps := make([]core.Partition, ent.Partitions)
 		for i := range ps {
-			ps[i] = s.Policy.Partition(ent, uint16(i), sub)
+			ps[i] = s.Partition(ent, uint16(i), sub)
 		}
 		for _, c := range s.Store.StatsOf(ctx, ps) {
 			if c.Err == nil && c.Stats.Ready+c.Stats.Locked+c.Stats.Scheduled > 0 {
@@ -322,7 +317,7 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	s.byName[f.name] = append(s.byName[f.name], f)
 	s.Log.Debug("forwarder started", "entity", ent.Name, "sub", sub.Suffix(), "to", f.to)
 	for i, pf := range f.partitions {
-		pf.open(s.Policy.Partition(ent, uint16(i), sub).In(s.Store).Watch(core.WakeFunc(pf.wake)))
+		pf.open(s.Partition(ent, uint16(i), sub).In(s.Store).Watch(core.WakeFunc(pf.wake)))
 	}
 	return f
 }

@@ -205,7 +205,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	if pause := max(time.Until(pf.lease.yieldUntil), time.Until(pf.pausedUntil)); pause > 0 {
 		return nextStep{pause: pause}
 	}
-	e, err := s.Host.Entity(ctx, pf.parent.name)
+	e, err := s.Broker.Entity(ctx, pf.parent.name)
 	if core.CodeOf(err) == core.NotFound {
 		s.Changed(pf.parent.name)
 		return nextStep{}
@@ -369,7 +369,7 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	for i := range held {
 		pf.lease.highest = min(pf.lease.highest, held[i].Token.Number()-1)
 	}
-	if e := pf.parent.set.Host.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
+	if e := pf.parent.set.Broker.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
 		call, cancel := context.WithTimeout(ctx, CallTimeout)
 		defer cancel()
 		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if this fails, the locks expire

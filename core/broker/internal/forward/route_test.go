@@ -139,7 +139,7 @@ func (st step) text() string {
 // knownPlaces finds the entities of TestRoutes.
 func knownPlaces(t *testing.T) func(name string) resolved {
 	t.Helper()
-	policy := entity.Policy{Store: memory.New(memory.Options{})}
+	namespace := entity.Namespace{Store: memory.New(memory.Options{})}
 	known := map[string]place{}
 	for _, name := range []string{"wide", "source", "closed", "sessions"} {
 		s := core.DefaultSettings(core.Queue)
@@ -153,7 +153,7 @@ func knownPlaces(t *testing.T) func(name string) resolved {
 		case "sessions":
 			e.Settings.RequiresSession = true
 		}
-		known[name] = place{v: policy.View(e)}
+		known[name] = place{v: namespace.View(e)}
 	}
 	return func(name string) resolved {
 		name = core.FoldName(name)

@@ -2,7 +2,6 @@ package topics
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,10 +14,7 @@ import (
 // Cache caches a topic's subscriptions. It reads them again only when it knows that they have
 // changed. This is safe, because the store refuses a publication with outdated subscriptions.
 type Cache struct {
-	namespace string
-	policy    *entity.Policy
-	refusals  *entity.Refusals
-	log       *slog.Logger
+	*entity.Namespace
 
 	current atomic.Pointer[Subscriptions]
 	stale   atomic.Bool
@@ -26,8 +22,8 @@ type Cache struct {
 	reading chan struct{} // has one element while a call reads or changes current
 }
 
-func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
-	return &Cache{namespace: namespace, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
+func NewCache(n *entity.Namespace) *Cache {
+	return &Cache{Namespace: n, reading: make(chan struct{}, 1)}
 }
 
 func (h *Cache) MarkStale() { h.stale.Store(true) }
@@ -95,19 +91,19 @@ func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.
 	}
 	book.set(name, r)
 	ss := &Subscriptions{Version: version, members: slices.Clone(old.members), set: old.set, uncompiled: old.uncompiled}
-	ss.members[i].View = h.policy.View(sub)
+	ss.members[i].View = h.View(sub)
 	h.current.Store(ss)
 	h.stale.Store(false)
 }
 
 // read reuses members of old that have not changed.
 func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*Subscriptions, error) {
-	t, err := h.policy.Store.Topic(ctx, h.namespace, v.Name)
+	t, err := h.Store.Topic(ctx, h.ID, v.Name)
 	if err == nil && t.ID != v.ID {
 		err = core.NotFound
 	}
 	if err != nil {
-		return nil, h.refusals.Of(err, &v.Entity)
+		return nil, h.Refusal(err, &v.Entity)
 	}
 	if old != nil && old.Version == t.Version {
 		return old, nil
@@ -134,11 +130,11 @@ func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*
 func (h *Cache) newMember(ent core.Entity) member {
 	stored := ent.Rules
 	ent.Rules = nil
-	m := member{View: h.policy.View(ent), rules: &compiledRules{byName: make(map[string]*rules.Rule, len(stored))}}
+	m := member{View: h.View(ent), rules: &compiledRules{byName: make(map[string]*rules.Rule, len(stored))}}
 	for _, r := range stored {
 		c, err := rules.Compile(r)
 		if err != nil {
-			h.log.Error("cannot compile a stored rule: replace the rule", "entity", ent.Name, "err", err)
+			h.Log.Error("cannot compile a stored rule: replace the rule", "entity", ent.Name, "err", err)
 			m.err = err
 			continue
 		}

@@ -5,8 +5,6 @@ package topics
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
@@ -15,12 +13,10 @@ import (
 )
 
 type Evaluator struct {
-	Plugins   *Plugins
-	Body      func(*core.Message) (any, error) // nil: conditions on fields of the body are not true
-	Memory    *fair.Pool                       // limits the memory of copies that are not stored yet; nil: no limit
-	Namespace string
-	Now       func() time.Time
-	Log       *slog.Logger
+	*entity.Namespace
+	Plugins *Plugins
+	Body    func(*core.Message) (any, error) // nil: conditions on fields of the body are not true
+	Memory  *fair.Pool                       // limits the memory of copies that are not stored yet; nil: no limit
 }
 
 // askPlugins makes calls for all ms. If one is not answered, err says whether to refuse or park ms.

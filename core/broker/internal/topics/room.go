@@ -51,7 +51,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 	}
 	if r.share == nil {
 		r.share = r.ev.Memory.Waiter(nil)
-		r.share.Join(fair.Who{Namespace: "/" + r.ev.Namespace, Policy: "copies for subscriptions of " + r.topic})
+		r.share.Join(fair.Who{Namespace: "/" + r.ev.ID, Policy: "copies for subscriptions of " + r.topic})
 	}
 	most := r.ev.Memory.Stats().Limit / 8 * 3 // about what is free in an idle gateway that has taken memory only for the messages themselves
 	switch {
