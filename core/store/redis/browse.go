@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -44,14 +43,7 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 		if r.Deferred {
 			args = []any{l.score(), proof, sh.inline(), void, key}
 		}
-		reply, err := p.transition(ctx, sh, now, sc, nil, append(args, server.Args(own)...)...)
-		if conn.MayHaveRun(err) {
-			sh.lostLocks.add(l)
-		}
-		if err != nil {
-			return err
-		}
-		out, err := p.deliverLocked(ctx, sh, l, 0, reply, state)
+		out, err := p.lockWith(ctx, sh, now, l, sc, 0, state, append(args, server.Args(own)...)...)
 		ds = out.deliveries
 		return err
 	})

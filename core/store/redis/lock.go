@@ -200,19 +200,17 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	if err := s.undoLostLocks(ctx, sh); err != nil {
 		return locked{}, s.server.WrapError("end lost locks", err)
 	}
-	if sh.Sessions {
-		return s.claimInSession(ctx, sh, under, limit)
-	}
 	now := s.millis()
-	l := sh.lease(now)
-	reply, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.server.ID, 0, s.blocksFrom(sh))
-	if err != nil {
-		if conn.MayHaveRun(err) {
-			sh.lostLocks.add(l)
-		}
-		return locked{}, s.server.WrapError("claim", err)
+	l, proof, key, ok := sh.leaseUnder(now, under)
+	if !ok {
+		return locked{}, s.server.WrapError("claim", cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost)))
 	}
-	return s.deliverLocked(ctx, sh, l, limit, reply, core.Active)
+	sc, args := script.Lock, []any{l.until, proof, limit, sh.inline(), s.server.ID, 0, s.blocksFrom(sh)}
+	if sh.Sessions {
+		sc, args = script.SessionLockMessages, []any{proof, key, limit, sh.inline(), l.call}
+	}
+	out, err := s.lockWith(ctx, sh, now, l, sc, limit, core.Active, args...)
+	return out, s.server.WrapError("claim", err)
 }
 
 // blocksFrom returns the least number of locks in a block, or 0 for no blocks. Only
@@ -276,9 +274,16 @@ func parseLock(reply []any, l *lease) (claims []claim, entries []any, out locked
 	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
-// deliverLocked returns the messages that a script has locked under l. reply is the script's answer,
-// and limit the largest number of messages, or 0. If deliverLocked fails, it adds l to lostLocks.
-func (s *Store) deliverLocked(ctx context.Context, sh *shard, l lease, limit int, reply []any, state core.State) (locked, error) {
+// lockWith runs a script that locks messages under l, and returns these messages. limit is their largest
+// number, or 0. If lockWith fails and messages may be locked, it adds l to lostLocks.
+func (s *Store) lockWith(ctx context.Context, sh *shard, now int64, l lease, sc *script.Script, limit int, state core.State, args ...any) (out locked, err error) {
+	reply, err := s.transition(ctx, sh, now, sc, nil, args...)
+	if err != nil {
+		if conn.MayHaveRun(err) {
+			sh.lostLocks.add(l)
+		}
+		return out, err
+	}
 	claims, entries, out, err := parseLock(reply, &l)
 	out.rest = out.rest || limit > 0 && len(claims) == limit
 	if err == nil {

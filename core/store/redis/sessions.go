@@ -181,18 +181,6 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	return slices.Compact(numbers), nil
 }
 
-func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLock, limit int) (locked, error) {
-	under := leaseIn(l)
-	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
-	if err != nil {
-		if conn.MayHaveRun(err) {
-			sh.lostLocks.add(under)
-		}
-		return locked{}, s.server.WrapError("claim", err)
-	}
-	return s.deliverLocked(ctx, sh, under, limit, reply, core.Active)
-}
-
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
 	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
 		reply, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateGet, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))

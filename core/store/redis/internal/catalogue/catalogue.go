@@ -4,6 +4,7 @@ package catalogue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -147,7 +148,7 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 		reply, err := s.change(ctx, script.EntityCreate, append(k.All(), k.Seal, k.RulesOf(&e)), e.Namespace, names, args...)
 		switch core.CodeOf(err) {
 		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
-			s.unlinkPartitions(ctx, &e, true)
+			s.tryUnlink(ctx, &k, &e, e.Kind == core.Subscription)
 		}
 		if err != nil {
 			return err
@@ -195,33 +196,45 @@ func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	return s.server.Exchange(ctx, conn.Replicated, cmds...)
 }
 
-// topicStays is true if e is a subscription whose topic is not being deleted.
-func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
+// unlink removes the keys of e. topicStays is true if e is a subscription whose topic is not being
+// deleted; otherwise, unlink also removes the keys that e shares with its topic.
+func (s *Catalogue) unlink(ctx context.Context, k *keyspace.Catalogue, e *core.Entity, topicStays bool) (err error) {
+	pipe := s.server.RDB.Pipeline()
 	for i := range e.Partitions {
-		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
-			s.server.Log.Warn("cannot remove the keys of a partition of a deleted entity: they may stay in Redis and use memory", "entity", e.ID, "partition", i, "err", err)
+		r := e.Ref(uint16(i), core.Main)
+		if topicStays {
+			if failed := s.leaveTopic(ctx, e, r); failed != nil {
+				err = errors.Join(err, failed)
+				continue
+			}
 		}
+		pipe.Unlink(ctx, s.server.Names.All(r)...)
+	}
+	pipe.Unlink(ctx, k.RulesOf(e))
+	_, failed := pipe.Exec(ctx)
+	return errors.Join(err, failed)
+}
+
+// tryUnlink is unlink for a call that has already deleted e.
+func (s *Catalogue) tryUnlink(ctx context.Context, k *keyspace.Catalogue, e *core.Entity, topicStays bool) {
+	if err := s.unlink(ctx, k, e, topicStays); err != nil {
+		s.server.Log.Warn("cannot remove all keys of a deleted entity: they may stay in Redis and use memory", "entity", e.ID, "err", err)
 	}
 }
 
-func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
-	if e.Kind == core.Subscription && topicStays {
-		// The streams are removed first, because scripts do not change a queue without a stream.
-		var streams []string
-		for sub := range core.SubQueues {
-			streams = append(streams, s.server.Names.Stream(e.Ref(r.Index, sub)))
-		}
-		if err := s.server.RDB.Unlink(ctx, streams...).Err(); err != nil {
-			return err
-		}
-		if err := s.releaseSharedBodies(ctx, r); err != nil {
-			return err
-		}
-		if err := s.server.RDB.SRem(ctx, s.server.Names.Subscriptions(r), e.ID).Err(); err != nil {
-			return err
-		}
+func (s *Catalogue) leaveTopic(ctx context.Context, e *core.Entity, r core.Ref) error {
+	// The streams are removed first, because scripts do not change a queue without a stream.
+	var streams []string
+	for sub := range core.SubQueues {
+		streams = append(streams, s.server.Names.Stream(e.Ref(r.Index, sub)))
 	}
-	return s.server.RDB.Unlink(ctx, s.server.Names.All(r)...).Err()
+	if err := s.server.RDB.Unlink(ctx, streams...).Err(); err != nil {
+		return err
+	}
+	if err := s.releaseSharedBodies(ctx, r); err != nil {
+		return err
+	}
+	return s.server.RDB.SRem(ctx, s.server.Names.Subscriptions(r), e.ID).Err()
 }
 
 func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
@@ -403,13 +416,10 @@ func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace
 		if err != nil {
 			return err
 		}
-		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
-		if err := s.server.RDB.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
-			s.server.Log.Warn("cannot remove the rules of a deleted subscription: they may stay in Redis and use memory", "entity", gone.ID, "err", err)
-		}
+		s.tryUnlink(ctx, &k, &gone, e.Kind == core.Subscription)
 	}
 	if e.Kind == core.Topic { // only now, because the subscriptions used the topic's shared keys
-		s.unlinkPartitions(ctx, &e, false)
+		s.tryUnlink(ctx, &k, &e, false)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
@@ -111,10 +110,7 @@ func (s *Catalogue) removePage(ctx context.Context, k *keyspace.Catalogue, membe
 			s.server.Log.Warn("the keys of an entity in a deleted namespace stay in Redis, because the entity's record is damaged: they use memory, but affect nothing else", "entity", names[i], "err", errors.Unwrap(err)) // without the advice to restore Redis
 			continue
 		}
-		if err := s.unlink(ctx, &e); err != nil {
-			return err
-		}
-		if err := s.server.RDB.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
+		if err := s.unlink(ctx, k, &e, false); err != nil { // topics are deleted too
 			return err
 		}
 	}
@@ -122,15 +118,5 @@ func (s *Catalogue) removePage(ctx context.Context, k *keyspace.Catalogue, membe
 	pipe.HDel(ctx, k.Entities, names...)
 	pipe.ZRem(ctx, k.Names, members)
 	_, err = pipe.Exec(ctx)
-	return err
-}
-
-// unlink removes the keys of e, and those that e shares with its topic, which is deleted too.
-func (s *Catalogue) unlink(ctx context.Context, e *core.Entity) error {
-	pipe := s.server.RDB.Pipeline()
-	for i := range e.Partitions {
-		pipe.Unlink(ctx, s.server.Names.All(e.Ref(uint16(i), core.Main))...)
-	}
-	_, err := pipe.Exec(ctx)
 	return err
 }
