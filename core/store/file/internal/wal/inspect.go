@@ -136,10 +136,8 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 		r.body(file, records)
 		return nil
 	}
-	sc, err := newScanner(file, r.ID, segmentHeaderSize, records)
-	if err != nil {
-		return err
-	}
+	sc := newScanner(file, r.Size, r.ID, segmentHeaderSize)
+	sc.records = records
 	x.frames(sc, r)
 	return nil
 }
@@ -157,17 +155,12 @@ func (r *SegmentReport) judge(synced Position) {
 // frames also reads frames after damage.
 func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	for {
-		ok, err := sc.next()
-		if !ok {
-			if err != nil {
-				sc.reason = err.Error()
-			}
-			if sc.reason != "" {
-				r.unsound = append(r.unsound, unsound{sc.off, sc.reason})
-			}
-			if sc.records && sc.reason != "" { // perhaps only the records are unsound
+		ok := sc.next()
+		if sc.reason != "" {
+			r.unsound = append(r.unsound, unsound{sc.off, sc.reason})
+			if sc.records { // perhaps only the records are unsound
 				sc.reason, sc.records = "", false
-				ok, err = sc.next()
+				ok = sc.next()
 				sc.records = true
 			}
 		}
@@ -185,9 +178,9 @@ func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 			x.Closed = sc.header.kind == kindClose
 			continue
 		}
-		clean := sc.reason == "" && err == nil
+		clean := sc.reason == ""
 		off := sc.off
-		if found, err := sc.resync(); !found || err != nil {
+		if !sc.resync() {
 			return
 		}
 		if clean {

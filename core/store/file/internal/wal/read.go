@@ -248,34 +248,3 @@ func (l *Log) Remove(id uint32) error {
 	l.freed.Set()
 	return err
 }
-
-type window struct {
-	file fsys.File
-	size int64
-	buf  []byte
-	off  int64
-}
-
-const windowSize = 256 << 10
-
-// bytes returns n bytes from off on, valid until the next call. ok is false if the file ends
-// earlier.
-func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
-	if off+int64(n) > w.size {
-		return nil, false, nil
-	}
-	if off < w.off || off+int64(n) > w.off+int64(len(w.buf)) {
-		size := int(min(int64(max(n, windowSize)), w.size-off))
-		w.buf = slices.Grow(w.buf[:0], size)[:size]
-		w.off = off
-		if k, err := w.file.ReadAt(w.buf, off); k < size {
-			w.buf = w.buf[:0]
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, false, err
-		}
-	}
-	b = w.buf[off-w.off:]
-	return b[:n:n], true, nil
-}

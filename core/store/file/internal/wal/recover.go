@@ -224,15 +224,11 @@ func (r *recovery) follows(i int) bool {
 // reason says why the segment does not end there cleanly, or is "" if it does.
 func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	s := r.logs[i]
-	file, err := r.openFile(s.name())
+	sc, err := r.scan(s, off)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }()
-	sc, err := newScanner(file, s.id, off, false)
-	if err != nil {
-		return "", err
-	}
+	defer sc.close()
 	if r.last < 0 {
 		r.first = i
 	}
@@ -240,11 +236,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	for {
 		// Records that are known to be synced are not checked here: Log.Read checks them.
 		sc.records = At(s.id, sc.off) >= r.synced
-		ok, err := sc.next()
-		if err != nil {
-			sc.reason = err.Error()
-		}
-		if !ok || err != nil {
+		if !sc.next() {
 			break
 		}
 		r.kind = sc.header.kind
@@ -260,31 +252,23 @@ func (r *recovery) evidence() error {
 	r.lost = false
 	for i := max(r.last, 0); i < len(r.logs); i++ {
 		s := r.logs[i]
-		file, err := r.openFile(s.name())
-		if err != nil {
-			return err
-		}
 		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins at the header after off
 		if i == r.last {
 			off = r.end.Offset()
 		}
-		sc, err := newScanner(file, s.id, off, false)
-		for err == nil {
-			var ok bool
-			if ok, err = sc.resync(); !ok {
-				break
-			}
+		sc, err := r.scan(s, off)
+		if err != nil {
+			return err
+		}
+		for sc.err == nil && sc.resync() {
 			r.lost = true
-			for ok && err == nil {
-				ok, err = sc.next()
+			for sc.next() {
 			}
 			r.synced = max(r.synced, sc.synced)
 		}
-		if err != nil {
-			r.o.Logger.Error("cannot read the end of a file of the log, which would show whether synced records are lost", "file", r.path(s.name()), "err", err)
-		}
-		if err := file.Close(); err != nil {
-			return err
+		sc.close()
+		if sc.err != nil {
+			r.o.Logger.Error("cannot read the end of a file of the log, which would show whether synced records are lost", "file", r.path(s.name()), "err", sc.err)
 		}
 	}
 	return nil
@@ -295,18 +279,12 @@ func (r *recovery) mend() error {
 	off := r.end.Offset()
 	if r.last >= 0 {
 		s := r.logs[r.last]
-		file, err := r.openFile(s.name())
+		sc, err := r.scan(s, off)
 		if err != nil {
 			return err
 		}
-		sc, err := newScanner(file, s.id, off, false)
-		found := false
-		if err == nil {
-			found, _ = sc.resync() // what cannot be read contains no sound frame
-		}
-		if err := file.Close(); err != nil {
-			return err
-		}
+		found := sc.resync() // what cannot be read contains no sound frame
+		sc.close()
 		if found {
 			return r.rewrite(s, off, sc.off)
 		}

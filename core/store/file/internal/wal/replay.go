@@ -36,24 +36,13 @@ func (l *Log) Replay(from Position, apply func(Frame) error) error {
 }
 
 func (l *Log) replay(s *segment, off uint32, apply func(Frame) error) error {
-	file, err := l.openFile(s.name())
+	sc, err := l.scan(s, off)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()
-	sc, err := newScanner(file, s.id, off, false)
-	if err != nil {
-		return err
-	}
+	defer sc.close()
 	sc.size = min(sc.size, int64(s.end))
-	for {
-		ok, err := sc.next()
-		if err != nil {
-			return &DamageError{File: l.path(s.name()), From: sc.off, Reason: err.Error()}
-		}
-		if !ok {
-			break
-		}
+	for sc.next() {
 		if sc.header.kind != kindEffects {
 			continue
 		}
