@@ -104,17 +104,20 @@ func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size i
 // received sends the disposition of a request before its response: otherwise some clients crash.
 func (r *requestLink) received(m engine.Message) {
 	txn, enlists := m.State.(wire.TransactionalState)
+	refuse := func(err error, unanswered bool) {
+		rejected := r.conn.rejected(r.link, err, r.addr, "delivery", m.ID)
+		if unanswered {
+			r.link.Settle(m.ID, rejected)
+		}
+		r.link.Replenish(1)
+		r.refused(m.Payload, rejected.Error)
+	}
 	req, err := decodeRequest(m.Payload)
 	if err != nil {
 		if enlists {
 			r.conn.spoil(txn, err)
 		}
-		rejected := r.conn.rejected(r.link, err, r.addr, "delivery", m.ID)
-		if !m.Settled {
-			r.link.Settle(m.ID, rejected)
-		}
-		r.link.Replenish(1)
-		r.refused(m.Payload, rejected.Error)
+		refuse(err, !m.Settled)
 		return
 	}
 	judged := operations[req.operation].contentful && !m.Settled && !enlists
@@ -127,12 +130,7 @@ func (r *requestLink) received(m engine.Message) {
 	}
 	cost := costOfRequest(&req)
 	if err := r.conn.afford(cost); err != nil {
-		rejected := r.conn.rejected(r.link, err, r.addr, "delivery", m.ID)
-		if judged {
-			r.link.Settle(m.ID, rejected)
-		}
-		r.link.Replenish(1)
-		r.refused(m.Payload, rejected.Error)
+		refuse(err, judged)
 		return
 	}
 	size := int64(len(m.Payload)) + cost

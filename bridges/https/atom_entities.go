@@ -171,7 +171,11 @@ func (m *management) update(ctx context.Context, kind core.Kind, description *no
 }
 
 func (m *management) deleteEntity() error {
-	if err := m.front.DeleteEntity(m.r.Context(), m.id, m.target.node()); err != nil {
+	return m.deleted(m.front.DeleteEntity(m.r.Context(), m.id, m.target.node()))
+}
+
+func (m *management) deleted(err error) error {
+	if err != nil {
 		return m.denied(remove, err)
 	}
 	_ = respond(m.w, http.StatusOK, nil)

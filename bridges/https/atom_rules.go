@@ -63,11 +63,7 @@ func (m *management) putRule() error {
 }
 
 func (m *management) deleteRule() error {
-	if err := m.front.DeleteRule(m.r.Context(), m.id, m.target.node(), m.target.rule); err != nil {
-		return m.denied(remove, err)
-	}
-	_ = respond(m.w, http.StatusOK, nil)
-	return nil
+	return m.deleted(m.front.DeleteRule(m.r.Context(), m.id, m.target.node(), m.target.rule))
 }
 
 const ruleDescription = "RuleDescription"

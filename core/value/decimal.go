@@ -28,12 +28,12 @@ func (d Decimal64) String() string { return form64.read(d[:]).String() }
 
 func (d Decimal128) String() string { return form128.read(d[:]).String() }
 
-func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
+func (d Decimal32) Float64() float64 { return nearest(d.String()) }
 
-func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
+func (d Decimal64) Float64() float64 { return nearest(d.String()) }
 
 // Float64 returns the nearest double, which is infinite outside the range of doubles.
-func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
+func (d Decimal128) Float64() float64 { return nearest(d.String()) }
 
 // decimal is ± coefficient × 10^exponent.
 type decimal struct {
@@ -101,22 +101,9 @@ func (d decimal) String() string {
 	return sign + placePoint(d.coefficient.String(), d.exponent, d.precision)
 }
 
-func (d decimal) float64() float64 {
-	switch d.special {
-	case "NaN":
-		return math.NaN()
-	case "Infinity":
-		return math.Copysign(math.Inf(1), d.sign())
-	}
-	f, _ := strconv.ParseFloat(d.coefficient.String()+"e"+strconv.Itoa(d.exponent), 64) // an error comes only with an infinity
-	return math.Copysign(f, d.sign())
-}
-
-func (d decimal) sign() float64 {
-	if d.negative {
-		return -1
-	}
-	return 1
+func nearest(s string) float64 {
+	f, _ := strconv.ParseFloat(s, 64) // an error comes only with an infinity
+	return f
 }
 
 func placePoint(digits string, e, precision int) string {

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -148,11 +149,8 @@ type Limits struct {
 var DefaultLimits = Limits{Depth: 32, Elements: 65536}
 
 func (l Limits) orDefault() Limits {
-	if l.Depth <= 0 {
-		l.Depth = DefaultLimits.Depth
+	return Limits{
+		Depth:    cmp.Or(max(l.Depth, 0), DefaultLimits.Depth),
+		Elements: cmp.Or(max(l.Elements, 0), DefaultLimits.Elements),
 	}
-	if l.Elements <= 0 {
-		l.Elements = DefaultLimits.Elements
-	}
-	return l
 }

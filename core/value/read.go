@@ -162,10 +162,7 @@ func read(b []byte, want Kind) (code byte, data, rest []byte, err error) {
 
 func readUnsigned(b []byte, want Kind) (uint64, []byte, error) {
 	code, data, rest, err := read(b, want)
-	if err != nil {
-		return 0, nil, err
-	}
-	return unsigned(code, data), rest, nil
+	return unsigned(code, data), rest, err
 }
 
 func readSigned(b []byte, want Kind) (int64, []byte, error) {

@@ -55,19 +55,13 @@ func (h *Host) Launched(ctx context.Context) error {
 // there is no such plugin.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
-	if err != nil {
-		return nil, err
-	}
-	return &Router{p}, nil
+	return &Router{p}, err
 }
 
 // The error is NotFound if there is no such plugin.
 func (h *Host) Serializer(name string) (*Serializer, error) {
 	p, err := h.plugin(name)
-	if err != nil {
-		return nil, err
-	}
-	return &Serializer{p}, nil
+	return &Serializer{p}, err
 }
 
 func (h *Host) States() []State {

@@ -7,7 +7,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-type Admission interface {
+// Handler reacts to the peer. The methods of Conn call it, and it may call them. Byte slices in
+// arguments are valid until the method returns, unless a comment says otherwise.
+type Handler interface {
 	// Reserve requests n bytes for a message on l. They stay reserved until Received gets the
 	// message or Conn.Reserved no longer counts them. begun is true if messages have arrived in
 	// part, so that this message cannot wait.
@@ -18,12 +20,6 @@ type Admission interface {
 	TooSlow(l *Link, size int64) *wire.Error
 	// TooLarge returns the error for a message of at least size bytes, which is dropped.
 	TooLarge(l *Link, size int64) *wire.Error
-}
-
-// Handler reacts to the peer. The methods of Conn call it, and it may call them. Byte slices in
-// arguments are valid until the method returns, unless a comment says otherwise.
-type Handler interface {
-	Admission
 	// Authenticate must call Conn.Authenticated, at once or later; no bytes are taken before.
 	Authenticate(init *wire.SASLInit)
 	// Faulted reports that the connection closes because of err. It returns the error for the peer.

@@ -25,18 +25,11 @@ func (s section) is() (known, body bool) {
 	return s.desc >= DescHeader && s.desc <= DescFooter, s.desc >= DescData && s.desc <= DescValue
 }
 
-// kind returns the type that the section's value must have, or KindInvalid if any type is allowed.
-func (s section) kind() value.Kind {
-	switch s.desc {
-	case DescHeader, DescProperties, DescSequence:
-		return value.KindList
-	case DescData:
-		return value.KindBinary
-	case DescValue:
-		return value.KindInvalid
-	default:
-		return value.KindMap
-	}
+// sectionKinds are the types that the values of sections must have. A value section may have any.
+var sectionKinds = [...]value.Kind{
+	DescHeader - DescHeader: value.KindList, DescProperties - DescHeader: value.KindList, DescSequence - DescHeader: value.KindList,
+	DescDeliveryAnnotations - DescHeader: value.KindMap, DescMessageAnnotations - DescHeader: value.KindMap,
+	DescApplicationProperties - DescHeader: value.KindMap, DescFooter - DescHeader: value.KindMap, DescData - DescHeader: value.KindBinary,
 }
 
 // SplitMessage finds and checks the sections of an encoded message, and aliases payload. It accepts
@@ -120,7 +113,7 @@ func MessageSize(b []byte) int {
 }
 
 func (s section) checkKind(ofBody bool) error {
-	want, got := s.kind(), value.KindOf(s.enc)
+	want, got := sectionKinds[s.desc-DescHeader], value.KindOf(s.enc)
 	if want == value.KindInvalid || got == want || got == value.KindNull && !ofBody {
 		return nil
 	}
