@@ -44,7 +44,6 @@ type receiverLink struct {
 	taking     bool // the broker has been asked to give unused credit back
 	held       bool // is in settleQueue.held
 	combed     bool // since the drain began, the broker was asked for messages that are available now
-	released   bool
 	stopped    bool // the broker delivers no more
 	closed     error
 }
@@ -103,9 +102,6 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		r.link.Refuse(r.conn.refusal(r.link, r.closed, r.addr))
 		return false
 	}
-	if r.released {
-		return false
-	}
 	r.receiver = receiver
 	r.conn.outstanding.receivers++
 	terms := engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0)}
@@ -154,7 +150,6 @@ func (r *receiverLink) interrupt(err error) {
 
 // detached unlocks the deliveries that were not sent. The others stay locked, except in a session.
 func (r *receiverLink) detached() {
-	r.released = true
 	if r.cancel != nil {
 		r.cancel()
 	}

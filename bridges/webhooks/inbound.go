@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
@@ -261,9 +260,4 @@ func (h *Hook) deliveryID(r *http.Request, body []byte) string {
 	return text(r.Header.Get(header))
 }
 
-func text(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

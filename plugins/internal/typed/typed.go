@@ -13,10 +13,6 @@ import (
 
 const maxDepth = 32
 
-type Error string
-
-func (e Error) Error() string { return string(e) }
-
 // v comes from another program, so Of checks it.
 func Of(v *pb.Value) (any, error) {
 	var c converter
@@ -44,7 +40,7 @@ type converter struct {
 
 func (c *converter) fail(format string, args ...any) {
 	if c.err == nil {
-		c.err = Error(fmt.Sprintf(format, args...))
+		c.err = fmt.Errorf(format, args...)
 	}
 }
 
