@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -12,35 +14,23 @@ import (
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	places := make(chan struct{}, w.Concurrent)
-	for take(ctx, places) {
+	places := semaphore.NewWeighted(int64(w.Concurrent))
+	for places.Acquire(ctx, 1) == nil {
 		arrived, closed := make(chan core.Delivery, 1), make(chan struct{})
 		s, err := w.broker.AcceptSession(ctx, w.id, w.from, core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: func(error) { close(closed) }}})
 		if err != nil {
-			<-places
+			places.Release(1)
 			if core.CodeOf(err) != core.Timeout { // a time-out means that no session has messages
 				w.end(err)
 			}
 			continue
 		}
 		running.Go(func() {
-			defer func() { <-places }()
+			defer places.Release(1)
 			defer s.Close() // unlocks a message that was not settled
 			defer w.keep(func(ctx context.Context) error { _, err := s.Renew(ctx); return err })()
 			w.session(ctx, s, arrived, closed)
 		})
-	}
-}
-
-func take(ctx context.Context, places chan struct{}) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	select {
-	case places <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

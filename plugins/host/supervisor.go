@@ -22,12 +22,14 @@ type supervised struct {
 	retired sync.WaitGroup // instances that are being drained
 	counts  counters
 
+	firstDone func()
+
 	current atomic.Pointer[instance]
 
 	mu       sync.Mutex
 	state    State
 	changed  chan struct{} // closed, and replaced by a new channel, when the state changes
-	launched chan struct{} // closed after the first launch, successful or not
+	launched chan struct{} // closed by firstDone after the first launch, successful or not
 }
 
 type reload struct {
@@ -40,6 +42,7 @@ func newSupervised(o Options, log *slog.Logger) *supervised {
 		opts: o.withDefaults(), log: log.With("plugin", o.Name), reloads: make(chan reload),
 		changed: make(chan struct{}), launched: make(chan struct{}),
 	}
+	p.firstDone = sync.OnceFunc(func() { close(p.launched) })
 	p.launch = func(ctx context.Context) (*instance, error) { return launch(ctx, p.opts, p.log) }
 	p.state = State{Name: o.Name, Path: o.Path, Condition: Starting, Since: time.Now()}
 	return p
@@ -74,14 +77,6 @@ func (p *supervised) run(ctx context.Context) {
 	}
 	p.set(Stopped, 0, nil)
 	p.firstDone()
-}
-
-func (p *supervised) firstDone() {
-	select {
-	case <-p.launched:
-	default:
-		close(p.launched)
-	}
 }
 
 // watch watches i, and each instance that replaces it. It returns why an instance was lost, or nil

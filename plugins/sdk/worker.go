@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/crosstown-mq/crosstown/plugins"
@@ -51,11 +52,11 @@ const patience = 2 * time.Millisecond
 
 func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]) error {
 	var (
-		frames  sync.WaitGroup
+		frames  errgroup.Group
 		sending sync.Mutex
-		slots   = make(chan struct{}, maxFrames)
 	)
-	defer frames.Wait()
+	frames.SetLimit(maxFrames)
+	defer func() { _ = frames.Wait() }() // the functions return no errors
 	for {
 		in, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -64,14 +65,13 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 		if err != nil {
 			return err
 		}
-		slots <- struct{}{}
-		frames.Go(func() {
-			defer func() { <-slots }()
+		frames.Go(func() error {
 			w.respondAll(stream.Context(), in.Requests, func(out []*pb.Response) {
 				sending.Lock()
 				defer sending.Unlock()
 				_ = stream.Send(&pb.Responses{Responses: out}) // Recv reports the error, because the stream has ended
 			})
+			return nil
 		})
 	}
 }
@@ -218,30 +218,21 @@ func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, v
 		}
 		return nil
 	}
-	var (
-		all   sync.WaitGroup
-		errs  = make([]error, len(ms))
-		slots = make(chan struct{}, w.p.Concurrency)
-		fill  = func(i int) (err error) {
+	var all errgroup.Group
+	all.SetLimit(w.p.Concurrency)
+	for i, m := range ms {
+		all.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					slog.Error("panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 					err = fmt.Errorf("panic: %v", p)
 				}
 			}()
-			verdicts[i], err = w.verdict(ctx, r, ms[i])
+			verdicts[i], err = w.verdict(ctx, r, m)
 			return err
-		}
-	)
-	for i := range ms {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = fill(i)
 		})
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }
 
 func (w *worker) verdict(ctx context.Context, r *route, m *pb.Message) (*pb.Verdict, error) {
