@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -90,7 +91,7 @@ type Bridge struct {
 
 	refusals *refusals.Log
 
-	open openStreams
+	open sync.Map // event streams, by id: an openStream
 }
 
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -48,7 +47,9 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	defer closePlaces()
 	out := newEvents(w, r, id, address)
 	defer out.close()
-	defer b.open.add(describeStream(r, id, entity, q.mode), out)()
+	about := describeStream(r, id, entity, q.mode)
+	b.open.Store(about.ID, openStream{about, out})
+	defer b.open.Delete(about.ID)
 	leave, err := b.auth.Enter(id, out.expel)
 	if err != nil {
 		return err
@@ -121,11 +122,6 @@ const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)
 
-type openStreams struct {
-	mu   sync.Mutex
-	byID map[string]openStream
-}
-
 type openStream struct {
 	bridges.Connection
 	events *events
@@ -139,34 +135,18 @@ func describeStream(r *http.Request, id core.Identity, entity string, mode core.
 	}
 }
 
-func (s *openStreams) add(about bridges.Connection, e *events) (remove func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byID == nil {
-		s.byID = map[string]openStream{}
+func (b *Bridge) Streams() (n int) {
+	for range b.open.Range {
+		n++
 	}
-	s.byID[about.ID] = openStream{about, e}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.byID, about.ID)
-	}
-}
-
-func (b *Bridge) Streams() int {
-	b.open.mu.Lock()
-	defer b.open.mu.Unlock()
-	return len(b.open.byID)
+	return n
 }
 
 // Connections lists the oldest streams first.
-func (b *Bridge) Connections(context.Context) []bridges.Connection {
-	b.open.mu.Lock()
-	var all []bridges.Connection
-	for _, s := range b.open.byID {
-		all = append(all, s.Connection)
+func (b *Bridge) Connections(context.Context) (all []bridges.Connection) {
+	for _, s := range b.open.Range {
+		all = append(all, s.(openStream).Connection)
 	}
-	b.open.mu.Unlock()
 	slices.SortFunc(all, func(x, y bridges.Connection) int {
 		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
 	})
@@ -174,11 +154,9 @@ func (b *Bridge) Connections(context.Context) []bridges.Connection {
 }
 
 func (b *Bridge) CloseConnection(id string) bool {
-	b.open.mu.Lock()
-	defer b.open.mu.Unlock()
-	s, ok := b.open.byID[id]
+	s, ok := b.open.Load(id)
 	if ok {
-		s.events.expel(core.Refuse(core.Busy, "%s", bridges.ForcedText))
+		s.(openStream).events.expel(core.Refuse(core.Busy, "%s", bridges.ForcedText))
 	}
 	return ok
 }

@@ -32,8 +32,7 @@ type connection struct {
 
 	policy, key string
 
-	mu          sync.Mutex
-	senderLinks map[string]*senderLink
+	senderLinks sync.Map // by entity: a *senderLink
 	tokens      tokens
 }
 
@@ -83,7 +82,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	l := &connection{r: r, splice: splice, conn: conn, session: session, senderLinks: map[string]*senderLink{}, policy: policy, key: key}
+	l := &connection{r: r, splice: splice, conn: conn, session: session, policy: policy, key: key}
 	if policy != "" || r.o.Signature != "" {
 		if err := l.tokens.open(ctx, l); err != nil {
 			_ = conn.Close()
@@ -106,13 +105,8 @@ type senderLink struct {
 }
 
 func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender, error) {
-	l.mu.Lock()
-	o := l.senderLinks[entity]
-	if o == nil {
-		o = &senderLink{}
-		l.senderLinks[entity] = o
-	}
-	l.mu.Unlock()
+	v, _ := l.senderLinks.LoadOrStore(entity, &senderLink{})
+	o := v.(*senderLink)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.link != nil {
@@ -136,9 +130,8 @@ func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender,
 
 // drop closes a link that is broken, or on which answers do not arrive.
 func (l *connection) drop(entity string, s *goamqp.Sender) {
-	l.mu.Lock()
-	o := l.senderLinks[entity]
-	l.mu.Unlock()
+	v, _ := l.senderLinks.Load(entity)
+	o := v.(*senderLink)
 	o.mu.Lock()
 	if o.link == s {
 		o.link = nil

@@ -3,7 +3,6 @@ package link
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,31 +24,20 @@ type Member interface {
 
 type Conns[C Member] struct {
 	asking chan struct{} // holds an element during a call of Connections
-
-	mu   sync.Mutex
-	open map[C]struct{}
+	open   sync.Map      // each connection is a key
 }
 
-func NewConns[C Member]() *Conns[C] {
-	return &Conns[C]{asking: make(chan struct{}, 1), open: make(map[C]struct{})}
-}
+func NewConns[C Member]() *Conns[C] { return &Conns[C]{asking: make(chan struct{}, 1)} }
 
-func (s *Conns[C]) Add(c C) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open[c] = struct{}{}
-}
+func (s *Conns[C]) Add(c C) { s.open.Store(c, nil) }
 
-func (s *Conns[C]) Remove(c C) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, c)
-}
+func (s *Conns[C]) Remove(c C) { s.open.Delete(c) }
 
-func (s *Conns[C]) All() []C {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.open))
+func (s *Conns[C]) All() (all []C) {
+	for c := range s.open.Range {
+		all = append(all, c.(C))
+	}
+	return all
 }
 
 // Connections lists the oldest connections first, as their owners describe them. It leaves out
