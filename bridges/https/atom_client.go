@@ -300,7 +300,7 @@ func (c *AdminClient) DeleteEntity(ctx context.Context, _ core.Identity, name st
 
 func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *core.Settings, first *core.Rule, change bool) (core.Entity, error) {
 	at := reference{origin: c.Origin, apiVersion: ruleTimesEnd}
-	body := openDescription(descriptions[kind])
+	body := openRequest(descriptions[kind])
 	for _, setting := range elements[kind] {
 		if setting == authorizationRules && len(s.AuthorizationRules) == 0 {
 			continue
@@ -356,7 +356,7 @@ func (c *AdminClient) UpdateRule(ctx context.Context, _ core.Identity, subscript
 }
 
 func (c *AdminClient) putRule(ctx context.Context, subscription string, r *core.Rule, change bool) error {
-	body := closeDescription(appendRule(openDescription(ruleDescription), r), ruleDescription)
+	body := closeDescription(appendRule(openRequest(ruleDescription), r), ruleDescription)
 	_, err := c.do(ctx, http.MethodPut, rulePath(subscription, r.Name), "", changing(change), body)
 	return err
 }
@@ -370,10 +370,6 @@ func rulePath(subscription, rule string) string {
 	return "/" + escapePath(subscription) + "/Rules/" + url.PathEscape(rule)
 }
 
-func openDescription(name string) []byte {
-	return []byte(`<entry xmlns="` + atomSpace + `"><content type="application/xml"><` + name + ` xmlns="` + busSpace + `" xmlns:i="` + schemaSpace + `">`)
-}
-
-func closeDescription(body []byte, name string) []byte {
-	return append(body, `</`+name+`></content></entry>`...)
+func openRequest(description string) []byte {
+	return openDescription([]byte(`<entry xmlns="`+atomSpace+`"><content type="application/xml">`), description)
 }

@@ -1,6 +1,7 @@
 package https
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -18,9 +19,7 @@ const (
 // appendFeed appends a feed with encoded entries. Clients expect the link to the next page as the
 // second of two links, and on the last page only one link.
 func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
-	dst = append(dst, `<feed xmlns="`+atomSpace+`"><title type="text">`...)
-	dst = append(dst, title...)
-	dst = append(dst, `</title>`...)
+	dst = fmt.Appendf(dst, `<feed xmlns="%s"><title type="text">%s</title>`, atomSpace, title)
 	dst = appendElement(dst, "id", self)
 	dst = appendTime(dst, "updated", time.Now())
 	dst = appendLink(dst, "self", self)
@@ -51,11 +50,18 @@ func (e entry) open(dst []byte) []byte {
 	return append(dst, `<content type="application/xml">`...)
 }
 
-func closeEntry(dst []byte) []byte { return append(dst, `</content></entry>`...) }
+func openDescription(dst []byte, name string) []byte {
+	return fmt.Appendf(dst, `<%s xmlns="%s" xmlns:i="%s">`, name, busSpace, schemaSpace)
+}
+
+// closeDescription also closes the entry.
+func closeDescription(dst []byte, name string) []byte {
+	return append(closeElement(dst, name), `</content></entry>`...)
+}
 
 func appendNamespace(dst []byte, at reference, info core.NamespaceInfo) []byte {
 	dst = entry{at.self(), info.Name, info.Name, info.CreatedAt, info.ModifiedAt}.open(dst)
-	dst = append(dst, `<NamespaceInfo xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
+	dst = openDescription(dst, "NamespaceInfo")
 	dst = appendTime(dst, "CreatedTime", info.CreatedAt)
 	dst = appendElement(dst, "MessagingSKU", info.Tier)
 	if info.MessagingUnits > 0 {
@@ -64,8 +70,7 @@ func appendNamespace(dst []byte, at reference, info core.NamespaceInfo) []byte {
 	dst = appendTime(dst, "ModifiedTime", info.ModifiedAt)
 	dst = appendElement(dst, "Name", info.Name)
 	dst = appendElement(dst, "NamespaceType", "Messaging")
-	dst = append(dst, `</NamespaceInfo>`...)
-	return closeEntry(dst)
+	return closeDescription(dst, "NamespaceInfo")
 }
 
 func appendLink(dst []byte, rel, href string) []byte {

@@ -194,16 +194,11 @@ func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core
 		_, title, _ = core.SplitSubscription(e.Name)
 	}
 	dst = entry{link, title, e.Namespace, e.CreatedAt, e.UpdatedAt}.open(dst)
-	dst = append(dst, '<')
-	dst = append(dst, descriptions[e.Kind]...)
-	dst = append(dst, ` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
+	dst = openDescription(dst, descriptions[e.Kind])
 	for _, name := range elements[e.Kind] {
 		dst = appendFact(dst, at, e, &rt, name)
 	}
-	dst = append(dst, '<', '/')
-	dst = append(dst, descriptions[e.Kind]...)
-	dst = append(dst, '>')
-	return closeEntry(dst)
+	return closeDescription(dst, descriptions[e.Kind])
 }
 
 // elements are the elements of each kind's description, in the order that is part of the contract:

@@ -118,7 +118,7 @@ func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst
 	}
-	dst = append(append(append(dst, '<'), name...), '>')
+	dst = openElement(dst, name)
 	for key, v := range p.All() {
 		dst = append(dst, `<`+pair+`>`...)
 		dst = appendElement(dst, "Key", key)
@@ -131,7 +131,7 @@ func appendPairs(dst []byte, name string, p core.Properties) []byte {
 		dst = appendEscaped(dst, text)
 		dst = append(dst, `</Value></`+pair+`>`...)
 	}
-	return append(append(append(dst, '<', '/'), name...), '>')
+	return closeElement(dst, name)
 }
 
 // writeTyped is the inverse of readTyped. A value that has no such type becomes a string.

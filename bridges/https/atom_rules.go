@@ -160,13 +160,12 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 		link = at.below(r.Name)
 	}
 	dst = entry{link, r.Name, t.subscription, r.CreatedAt, r.CreatedAt}.open(dst)
-	dst = append(dst, `<`+ruleDescription+` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
+	dst = openDescription(dst, ruleDescription)
 	dst = appendFilter(dst, &r.Filter)
 	dst = appendAction(dst, &r)
 	dst = appendTime(dst, "CreatedAt", r.CreatedAt)
 	dst = appendElement(dst, "Name", r.Name)
-	dst = append(dst, `</`+ruleDescription+`>`...)
-	return closeEntry(dst)
+	return closeDescription(dst, ruleDescription)
 }
 
 // appendFilter gives true and false filters an expression, too: the JavaScript SDK then regards
