@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,7 +33,11 @@ const (
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	understood := false
 	root := rootCommand(environ)
-	beforeRun(root, func() { understood = true })
+	beforeRun(root, func(c *cobra.Command) error {
+		err := checkText(c.Flags())
+		understood = err == nil
+		return err
+	})
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -75,16 +80,30 @@ func isAn[E error](err error) bool {
 }
 
 // f is called after the flags are parsed.
-func beforeRun(c *cobra.Command, f func()) {
+func beforeRun(c *cobra.Command, f func(*cobra.Command) error) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
-			f()
+			if err := f(c); err != nil {
+				return err
+			}
 			return run(c, args)
 		}
 	}
 	for _, below := range c.Commands() {
 		beforeRun(below, f)
 	}
+}
+
+// checkText refuses flags that are not UTF-8, because XML and JSON would replace their bytes. Names
+// of files may have any bytes, so it leaves out the flags of a gateway, whose values Load checks.
+func checkText(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		holds, _ := pflag.UnquoteUsage(f)
+		if v := f.Value.String(); !utf8.ValidString(v) && holds != "file" && holds != "directory" && flags.Lookup("config") == nil {
+			err = fmt.Errorf("--%s: %.40q is not UTF-8: write it in UTF-8", f.Name, v)
+		}
+	})
+	return err
 }
 
 func indent(s string) string { return strings.ReplaceAll(s, "\n", "\n  ") }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -22,10 +21,6 @@ func Properties(flag string, texts []string, prefix string) (core.Properties, er
 		name, value, ok := strings.Cut(text, "=")
 		if name = strings.TrimPrefix(name, prefix); !ok || name == "" {
 			errs = append(errs, fmt.Errorf("%s is %q: write NAME=VALUE", flag, text))
-			continue
-		}
-		if !utf8.ValidString(text) {
-			errs = append(errs, fmt.Errorf("%s is %q, which is not UTF-8: encode properties in UTF-8", flag, text))
 			continue
 		}
 		values[prefix+name] = typed(value)

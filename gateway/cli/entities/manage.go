@@ -13,10 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/core"
@@ -38,15 +36,6 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if slices.Contains(args, "") {
 			return command.Usagef("a name is empty: write crosstown %s %s", c.Parent().Name(), use)
-		}
-		var wrong error // XML would replace invalid bytes
-		c.Flags().Visit(func(f *pflag.Flag) {
-			if !utf8.ValidString(f.Value.String()) && f.Name != "ca" && f.Name != "data" { // names of files may contain them
-				wrong = command.Usagef("--%s: %.40q is not UTF-8: settings contain only text in UTF-8", f.Name, f.Value.String())
-			}
-		})
-		if wrong != nil {
-			return wrong
 		}
 		t, err := o.Target()
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -80,14 +79,9 @@ func putSchedule(environ []string, use, short string, header http.Header) *cobra
 			}
 		}
 		for _, setting := range scheduleFlags {
-			if !f.Changed(setting.name) {
-				continue
+			if f.Changed(setting.name) {
+				*setting.of(&s.ScheduleSettings) = f.Lookup(setting.name).Value.String()
 			}
-			value := f.Lookup(setting.name).Value.String()
-			if !utf8.ValidString(value) {
-				return command.Usagef("--%s: %.40q is not UTF-8: schedules contain only text in UTF-8", setting.name, value)
-			}
-			*setting.of(&s.ScheduleSettings) = value
 		}
 		if f.Changed("property") {
 			given, err := command.Properties("--property", properties, "")

@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -83,11 +82,8 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	for _, name := range messageFlags {
-		switch flag := c.Flags().Lookup(name); {
-		case o.records && flag.Changed:
+		if o.records && c.Flags().Changed(name) {
 			return command.Usagef("--records cannot be combined with --%s, because each line contains a whole message", name)
-		case !utf8.ValidString(flag.Value.String()):
-			return command.Usagef("--%s: %.40q is not UTF-8: only a body can contain other bytes", name, flag.Value.String())
 		}
 	}
 	if o.records && len(args) > 1 {
