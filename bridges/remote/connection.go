@@ -163,18 +163,18 @@ func (l *connection) receiver(ctx context.Context, entity string, within time.Du
 	return l.session.NewReceiver(ctx, entity, o)
 }
 
-// creditContext ends a wait for credit when its Context ends, but not a write: if the link of
-// go-amqp 1.7.0 ends while a write is given up, the sender waits forever. A write ends with the
-// connection.
-type creditContext struct{ context.Context }
+// CreditContext is the context for SendWithReceipt of go-amqp 1.7.0. It ends a wait for credit when
+// its Context ends, but not a write: if the link ends while a write is given up, the sender waits
+// forever. A write ends with the connection.
+type CreditContext struct{ context.Context }
 
-func (creditContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (CreditContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
 
-func (creditContext) Err() error { return nil }
+func (CreditContext) Err() error { return nil }
 
 // send returns when the remote has accepted m.
 func send(ctx context.Context, link *goamqp.Sender, m *goamqp.Message) error {
-	receipt, err := link.SendWithReceipt(creditContext{ctx}, m, nil)
+	receipt, err := link.SendWithReceipt(CreditContext{ctx}, m, nil)
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (s *sending) launch(p parcel) flight {
 		}
 		m.Data = [][]byte{all}
 	}
-	if f.receipt, f.err = s.link.SendWithReceipt(creditContext{s.ctx}, &m, nil); f.err != nil {
+	if f.receipt, f.err = s.link.SendWithReceipt(CreditContext{s.ctx}, &m, nil); f.err != nil {
 		f.err = s.breaks(f.err)
 		return f
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
 type amqpConn struct{ *amqp.Conn }
@@ -54,7 +56,7 @@ type amqpSender struct {
 
 func (s *amqpSender) Send(ctx context.Context, payload []byte) (wait func(context.Context) error, err error) {
 	s.message.Data = [][]byte{payload}
-	receipt, err := s.link.SendWithReceipt(ctx, s.message, nil)
+	receipt, err := s.link.SendWithReceipt(remote.CreditContext{Context: ctx}, s.message, nil)
 	if err != nil {
 		return nil, plain(err)
 	}
