@@ -100,6 +100,7 @@ root      subscription create orders s
 root      subscription create events
 root      subscription update events eu --max-delivery-count=7
 root      subscription update events eu --requires-session=false
+root      subscription update events eu --status=ReceiveDisabled
 root      subscription update events nope --max-delivery-count=7
 root      subscription update nope eu --max-delivery-count=7
 root      subscription show events eu

@@ -29,7 +29,7 @@ var flagValues = map[string][]string{
 	"--missed":       {core.MissedOnce, core.MissedSkip},
 	"--operation":    command.Words(faults.Operations()),
 	"--rights":       {"Send", "Listen", "Send,Listen", "Manage"},
-	"--status":       {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
+	"--status":       command.Words(core.Statuses[:]),
 	"--store":        {"auto", "file", "memory", "redis://", "rediss://"},
 	"--strict":       {"standard", "premium"},
 	"--sync":         {"always", "interval", "never"},

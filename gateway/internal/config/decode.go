@@ -105,7 +105,7 @@ func convert(to reflect.Type, v any) (any, error) {
 		}
 		return nil, fmt.Errorf("%v is not a list of rights: write Send, Listen or Manage, separated by commas", v)
 	case reflect.TypeFor[core.Status]():
-		for _, s := range []core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled} {
+		for _, s := range core.Statuses {
 			if isText && strings.EqualFold(text, string(s)) {
 				return s, nil
 			}

@@ -13,8 +13,8 @@ type Queue struct {
 	QueueSettings `config:",squash"`
 }
 
-// Settings without a usage text have no flag, because the official Go SDK cannot send them. They
-// are stored and shown, but have no effect.
+// Settings without a usage text have no flag, because they have no effect: they are only stored and
+// shown.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue in MiB, including its dead letters (default at creation 1024)"`
@@ -81,7 +81,6 @@ type Subscription struct {
 	Rules                []Rule `config:"rules"`
 }
 
-// SubscriptionSettings have no flag for the status, because the official Go SDK cannot send it.
 type SubscriptionSettings struct {
 	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
 	RequiresSession                           *bool          `config:"requires-session" usage:"require a session id in each message, and lock whole sessions for receivers; cannot be changed after creation; also --session-aware"`
@@ -90,7 +89,7 @@ type SubscriptionSettings struct {
 	DeadLetteringOnFilterEvaluationExceptions *bool          `config:"dead-lettering-on-filter-evaluation-exceptions" usage:"dead-letter messages for which a rule cannot be evaluated (default at creation true)"`
 	MaxDeliveryCount                          *int           `config:"max-delivery-count" usage:"number of failed deliveries after which a message is dead-lettered (default at creation 10)"`
 	EnableBatchedOperations                   *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
-	Status                                    *core.Status   `config:"status"`
+	Status                                    *core.Status   `config:"status" usage:"Active, Disabled or ReceiveDisabled"`
 	ForwardTo                                 *string        `config:"forward-to" usage:"queue or topic to which all messages are forwarded, or REMOTE:ENTITY for an entity of another broker"`
 	ForwardDeadLetteredMessagesTo             *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic to which the dead letters are forwarded"`
 	UserMetadata                              *string        `config:"user-metadata" usage:"any text, up to 1024 characters"`
