@@ -56,9 +56,9 @@ func TestSchedulesByTheCommandLine(t *testing.T) {
 		}
 	}
 	for told, args := range map[string][]string{
-		`--body: "\xff" is not UTF-8`:          {"create", "x", "--cron=@daily", "--entity=orders", "--body=\xff"},
+		`--body: "\xff" is not UTF-8`:         {"create", "x", "--cron=@daily", "--entity=orders", "--body=\xff"},
 		`--property: "[\xff=1]" is not UTF-8`: {"create", "x", "--cron=@daily", "--entity=orders", "--property=\xff=1"},
-		"a name on the command line is empty":  {"delete", ""},
+		"a name on the command line is empty": {"delete", ""},
 	} {
 		if got := do(exitUsage, append([]string{"schedule"}, args...)...); !strings.Contains(got, told) {
 			t.Errorf("%q: got %s", args, got)
