@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -78,31 +79,28 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	}
 	defer s.server.Calls.Done()
 	x := &export{store: s, twin: s.twin(r), take: take}
-	err := x.copy(ctx, r)
-	defer x.remove(ctx)
+	x.err = x.copy(ctx, r)
+	defer func() { s.unlink(ctx, x.keys) }()
 	for _, home := range x.homes {
-		if err == nil {
-			err = x.home(ctx, home)
-		}
-	}
-	if err == nil {
-		return nil
+		x.home(ctx, home)
 	}
 	what := "export " + s.server.Names.Tag(r)
-	if x.taken != nil {
-		return fmt.Errorf("%s: %w", what, x.taken)
+	if x.refused {
+		return fmt.Errorf("%s: %w", what, x.err)
 	}
-	return s.server.WrapError(what, err)
+	return s.server.WrapError(what, x.err)
 }
 
+// After the first error, an export gives nothing more.
 type export struct {
-	store *Store
-	twin  twin
-	take  func(*core.Stored) error
-	taken error
-	homes []core.Ref
-	keys  []string
-	beat  time.Time
+	store   *Store
+	twin    twin
+	take    func(*core.Stored) error
+	err     error
+	refused bool // take has returned err
+	homes   []core.Ref
+	keys    []string
+	beat    time.Time
 }
 
 // copy copies all keys with one script, so that they show the partition at one time.
@@ -133,9 +131,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 	}
 }
 
-// If remove fails, the copies expire after copyLife.
-func (x *export) remove(ctx context.Context) { x.store.unlink(ctx, x.keys) }
-
+// If unlink fails, the keys expire after copyLife.
 func (s *Store) unlink(ctx context.Context, keys []string) {
 	if len(keys) == 0 {
 		return
@@ -163,62 +159,56 @@ func (x *export) extend(ctx context.Context) error {
 	return err
 }
 
-func (x *export) give(t *core.Stored) error {
-	x.taken = x.take(t)
-	return x.taken
+// ok reports whether the export may continue after err.
+func (x *export) ok(err error) bool {
+	x.err = cmp.Or(x.err, err)
+	return x.err == nil
 }
 
-func (x *export) home(ctx context.Context, home core.Ref) error {
+func (x *export) give(t core.Stored) {
+	if x.err == nil {
+		x.err = x.take(&t)
+		x.refused = x.err != nil
+	}
+}
+
+func (x *export) home(ctx context.Context, home core.Ref) {
 	s := x.store
 	for home.Sub = range core.SubQueues {
 		at := core.Stored{Subscription: home.Subscription, Sub: home.Sub}
 		prefix := x.twin.of(s.server.Names.Prefix(home))
 		last, err := s.server.RDB.HGet(ctx, prefix+"h", "s").Int64()
 		if err != nil && !conn.IsNil(err) {
-			return err
+			x.ok(err)
 		}
 		if last > 0 {
-			thing := at
-			thing.Kind, thing.Last = core.StoredLast, last
-			if err := x.give(&thing); err != nil {
-				return err
-			}
+			at.Kind, at.Last = core.StoredLast, last
+			x.give(at)
+			at.Last = 0
 		}
 		if home.Sub == core.Main {
-			if err := x.states(ctx, prefix, at); err != nil {
-				return err
-			}
+			x.states(ctx, prefix, at)
 		}
-		if err := x.messages(ctx, home, prefix, at); err != nil {
-			return err
-		}
+		x.messages(ctx, home, prefix)
 	}
 	home.Sub = core.Main
 	base := x.twin.of(s.server.Names.Base(home))
-	if err := x.ids(ctx, base+keyspace.SeenSuffix, core.Stored{Kind: core.StoredSeen, Subscription: home.Subscription}); err != nil {
-		return err
-	}
-	return x.ids(ctx, base+keyspace.MovedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
+	x.ids(ctx, base+keyspace.SeenSuffix, core.Stored{Kind: core.StoredSeen, Subscription: home.Subscription})
+	x.ids(ctx, base+keyspace.MovedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
 }
 
-func (x *export) states(ctx context.Context, prefix string, at core.Stored) error {
+func (x *export) states(ctx context.Context, prefix string, at core.Stored) {
 	at.Kind = core.StoredState
-	for from := int64(0); ; from += copyPage {
-		if err := x.extend(ctx); err != nil {
-			return err
-		}
+	for from := int64(0); x.ok(x.extend(ctx)); from += copyPage {
 		keys, err := x.store.server.RDB.ZRange(ctx, prefix+"s", from, from+copyPage-1).Result()
-		if err != nil || len(keys) == 0 {
-			return err
+		if !x.ok(err) || len(keys) == 0 {
+			return
 		}
 		for _, key := range keys {
 			state, err := x.store.server.RDB.HGet(ctx, prefix+"c", key).Bytes()
-			if err != nil {
-				return err
-			}
-			set, err := x.store.server.RDB.HGet(ctx, prefix+"e", key).Result()
-			if err != nil {
-				return err
+			set, failed := x.store.server.RDB.HGet(ctx, prefix+"e", key).Result()
+			if !x.ok(cmp.Or(err, failed)) {
+				return
 			}
 			millis, id, different := strings.Cut(set, "\x00")
 			if !different {
@@ -226,100 +216,73 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 			}
 			n, err := strconv.ParseInt(millis, 10, 64)
 			if err != nil {
-				return record.ErrEntry
+				x.ok(record.ErrEntry)
 			}
-			thing := at
-			thing.Session, thing.SessionState, thing.Time = id, state, server.Instant(n)
-			if thing.SessionState == nil {
-				thing.SessionState = []byte{}
-			}
-			if err := x.give(&thing); err != nil {
-				return err
-			}
+			at.Session, at.SessionState, at.Time = id, append([]byte{}, state...), server.Instant(n)
+			x.give(at)
 		}
 	}
 }
 
 // ids exports a sorted set of ids (duplicate detection) or of Transit.Keys of messages moved here.
-func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
-	for from := int64(0); ; from += copyPage {
-		if err := x.extend(ctx); err != nil {
-			return err
-		}
+func (x *export) ids(ctx context.Context, key string, at core.Stored) {
+	for from := int64(0); x.ok(x.extend(ctx)); from += copyPage {
 		ids, err := x.store.server.RDB.ZRangeWithScores(ctx, key, from, from+copyPage-1).Result()
-		if err != nil || len(ids) == 0 {
-			return err
+		if !x.ok(err) || len(ids) == 0 {
+			return
 		}
 		for _, id := range ids {
-			thing := at
-			thing.Key, _ = id.Member.(string)
-			thing.Time = server.Instant(int64(id.Score))
-			if err := x.give(&thing); err != nil {
-				return err
-			}
+			at.Key, _ = id.Member.(string)
+			at.Time = server.Instant(int64(id.Score))
+			x.give(at)
 		}
 	}
 }
 
-func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at core.Stored) error {
-	at.Kind = core.StoredMessage
+func (x *export) messages(ctx context.Context, r core.Ref, prefix string) {
 	sh := x.store.newShard(place{Ref: r}, false)
-	for from, limit := int64(0), 16; ; {
-		if err := x.extend(ctx); err != nil {
-			return err
-		}
+	for from, limit := int64(0), 16; x.ok(x.extend(ctx)); {
 		raw, err := x.store.server.RDB.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
-		if err != nil || len(raw) == 0 {
-			return err
+		if !x.ok(err) || len(raw) == 0 {
+			return
 		}
 		entries, err := record.ParseEntries(raw)
-		if err != nil {
-			return err
-		}
-		things, err := x.page(ctx, sh, prefix, entries)
-		if err != nil {
-			return err
-		}
-		for i := range things {
-			things[i].Kind, things[i].Subscription, things[i].Sub = at.Kind, at.Subscription, at.Sub
-			if err := x.give(&things[i]); err != nil {
-				return err
-			}
+		if !x.ok(err) || !x.ok(x.page(ctx, sh, prefix, entries)) {
+			return
 		}
 		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the sizes read so far
 	}
 }
 
-// page converts entries, but leaves out those that are reserved for a transaction.
-func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) ([]core.Stored, error) {
+// page gives entries, but leaves out those that are reserved for a transaction.
+func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) error {
 	states, err := x.store.messageStates(ctx, prefix, entries)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	things := make([]core.Stored, 0, len(entries))
 	for i := range entries {
 		if states[i].reserved {
 			continue
 		}
-		thing := core.Stored{InSession: states[i].inSession}
+		thing := core.Stored{Kind: core.StoredMessage, Subscription: sh.Subscription, Sub: sh.Sub, InSession: states[i].inSession}
 		var bodiless bool
 		if thing.Delivery, bodiless, err = sh.delivery(&entries[i], states[i].SideData, states[i].state); err != nil {
-			return nil, err
+			return err
 		}
 		thing.SetDue(states[i].due)
 		if bodiless {
 			body, err := x.store.server.RDB.HGet(ctx, x.twin.of(x.store.server.Names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {
-				return nil, fmt.Errorf("cannot read the body of message %d: %w", entries[i].N, err)
+				return fmt.Errorf("cannot read the body of message %d: %w", entries[i].N, err)
 			}
 			if body == nil {
 				body = []byte{}
 			}
 			thing.Body.Bytes = body
 		}
-		things = append(things, thing)
+		x.give(thing)
 	}
-	return things, nil
+	return nil
 }
 
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")

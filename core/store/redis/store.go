@@ -163,21 +163,17 @@ func (s *Store) reach(ctx context.Context) error {
 }
 
 func (s *Store) begin(ctx context.Context) error {
-	if err := s.reach(ctx); err != nil {
-		return err
-	}
-	if err := s.server.CheckReplicas(ctx); err != nil {
-		return err
-	}
-	if err := s.server.CheckFormat(ctx); err != nil {
-		return err
+	for _, check := range []func(context.Context) error{s.reach, s.server.CheckReplicas, s.server.CheckFormat} {
+		if err := check(ctx); err != nil {
+			return err
+		}
 	}
 	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
-	if err := s.server.ReadStamp(bounded); err != nil {
+	err := s.server.ReadStamp(bounded)
+	if err != nil {
 		return err
 	}
-	var err error
 	if s.Catalogue, err = catalogue.Open(bounded, &s.server); err != nil {
 		return err
 	}
