@@ -10,39 +10,61 @@ import (
 )
 
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
-	answers := make([]core.Appended, len(groups))
+	return p.store(ctx, "append", groups, 0, nil)
+}
+
+func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
+	return p.store(ctx, "publish", nil, version, groups)
+}
+
+// store stores messages or publications.
+func (p *handle) store(ctx context.Context, verb string, messages [][]*core.Message, version int64, publications [][]core.Publication) []core.Appended {
+	answers := make([]core.Appended, max(len(messages), len(publications)))
+	refuse := func(err error) []core.Appended {
+		for i := range answers {
+			answers[i] = core.Appended{Err: fmt.Errorf("cannot %s messages to %v: %w", verb, p.Ref, err)}
+		}
+		return answers
+	}
+	n := core.CountOf(messages)
+	for _, group := range publications {
+		for i := range group {
+			n += 1 + len(group[i].Copies)
+		}
+	}
 	var large turn.Turn
-	large.Take(core.CountOf(groups))
+	large.Take(n)
 	defer large.End()
 	x, err := p.begin(ctx, func(x *effects) error {
-		for _, group := range groups {
+		for _, group := range messages {
 			if err := x.Messages(ctx, group); err != nil {
+				return err
+			}
+		}
+		for _, group := range publications {
+			if err := x.publications(ctx, group); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return refuseAll(answers, fmt.Errorf("cannot append messages to %v: %w", p.Ref, err))
+		return refuse(err)
 	}
 	t, _, ok := p.enterOnce(x)
 	if !ok {
-		return refuseAll(answers, fmt.Errorf("cannot append messages to %v: %w", p.Ref, core.NotFound))
+		return refuse(core.NotFound)
 	}
-	for i, group := range groups {
+	for i, group := range messages {
 		answers[i].Numbers, answers[i].Err = t.append(group, nil)
+	}
+	for i, group := range publications {
+		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
 	}
 	t.leave()
 	large.End()
 	if err := t.wait(ctx); err != nil {
-		return refuseAll(answers, fmt.Errorf("cannot append messages to %v: %w", p.Ref, err))
-	}
-	return answers
-}
-
-func refuseAll(answers []core.Appended, err error) []core.Appended {
-	for i := range answers {
-		answers[i] = core.Appended{Err: err}
+		return refuse(err)
 	}
 	return answers
 }

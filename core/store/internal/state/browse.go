@@ -25,7 +25,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 		if len(deliveries) >= limit {
 			break
 		}
-		if e.state >= reserved {
+		if e.state >= reserved || r.State != nil && e.state.state() != *r.State {
 			continue
 		}
 		d := t.delivery(e)
@@ -47,24 +47,12 @@ func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
 	case r.Session != "":
 		first := q.firstOf(r.Session, r.From, max(r.Max, 0))
 		return slices.Values(first), len(first)
-	case r.State == nil:
+	case r.State == nil || *r.State == core.Active:
 		return q.log.from(r.From), q.log.live
 	case *r.State == core.Deferred:
 		return q.log.aside(r.From, deferred, lockedDeferred), int(q.counts[deferred] + q.counts[lockedDeferred])
-	case *r.State == core.Scheduled:
-		return q.log.aside(r.From, scheduled), int(q.counts[scheduled])
 	default:
-		return inState(q.log.from(r.From), *r.State), q.log.live
-	}
-}
-
-func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		for e := range entries {
-			if e.state.state() == state && !yield(e) {
-				return
-			}
-		}
+		return q.log.aside(r.From, scheduled), int(q.counts[scheduled])
 	}
 }
 

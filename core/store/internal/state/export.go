@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -65,10 +66,10 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 			}
 		}
 	}
-	for id := range home.seen.all() {
+	for id := range home.seen.all(math.MinInt64) {
 		give(core.Stored{Kind: core.StoredSeen, Key: id.key, Time: instant(id.at)})
 	}
-	for id := range home.moves.all() {
+	for id := range home.moves.all(math.MinInt64) {
 		give(core.Stored{Kind: core.StoredMove, Key: id.key, Time: instant(id.at)})
 	}
 	return err

@@ -107,6 +107,7 @@ type stray struct {
 	n       int64
 	ref     Ref
 	message *core.Message
+	err     error // of reading message
 }
 
 func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, sub core.SubQueue, from func(Ref) bool) error {
@@ -116,27 +117,21 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		if len(strays) == 0 {
 			continue
 		}
-		var found []stray
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // without later changes, which only the entry has
-			if err != nil {
-				// If the message was removed meanwhile, its segment may be gone. A damaged record
-				// stays where it is.
-				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, x) {
-					return err
-				}
-				continue
+			x.message, x.err = s.journal.Read(x.ref, Ref{}) // without later changes, which only the entry has
+			if x.err == nil {
+				ms = append(ms, x.message)
 			}
-			x.message = m
-			found, ms = append(found, *x), append(ms, m)
 		}
 		x, err := s.begin(ctx, func(x *effects) error { return x.Messages(ctx, ms) })
 		if err != nil {
 			return err
 		}
-		p.place(home, sub, found, x)
+		if err := p.place(home, sub, strays, x); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -162,12 +157,6 @@ func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, fr
 	return found, -1
 }
 
-func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.strayed(home, sub, x) != nil
-}
-
 // strayed returns the entry of x, or nil if x is gone or has another record. The entry may be a
 // temporary one, made from a row. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
@@ -181,13 +170,19 @@ func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *ent
 	return nil
 }
 
-func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) {
+// place returns the error of a message that could not be read, unless the message was removed
+// meanwhile: then its segment may be gone. A damaged record stays where it is.
+func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer x.release()
 	for i := range found {
 		e := p.strayed(home, sub, &found[i])
-		if e == nil {
+		if e == nil || errors.Is(found[i].err, ErrDamaged) {
+			continue
+		}
+		if found[i].err != nil {
+			err = found[i].err
 			continue
 		}
 		q := home.queues[sub]
@@ -200,4 +195,5 @@ func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x
 		x.puts = append(x.puts, put{e, q})
 	}
 	x.append()
+	return err
 }

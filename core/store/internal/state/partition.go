@@ -88,8 +88,7 @@ func (p *partition) unsubscribe(r core.Ref, version int64) {
 	defer p.mu.Unlock()
 	p.version = version
 	if b := p.subscriptions[r.Subscription]; b != nil {
-		p.bytes -= b.bytes()
-		b.evict()
+		b.reset()
 		delete(p.subscriptions, r.Subscription)
 	}
 }
@@ -270,21 +269,13 @@ func (h *hooks[K, F]) add(key K, f F) (stop func()) {
 	}
 	own := &f
 	h.byKey[key] = append(slices.Clip(h.byKey[key]), own)
-	return func() { h.remove(key, own) }
-}
-
-func (h *hooks[K, F]) remove(key K, own *F) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	rest := make([]*F, 0, len(h.byKey[key]))
-	for _, f := range h.byKey[key] {
-		if f != own {
-			rest = append(rest, f)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		rest := slices.DeleteFunc(slices.Clone(h.byKey[key]), func(f *F) bool { return f == own })
+		if h.byKey[key] = rest; len(rest) == 0 {
+			delete(h.byKey, key)
 		}
-	}
-	h.byKey[key] = rest
-	if len(rest) == 0 {
-		delete(h.byKey, key)
 	}
 }
 

@@ -6,45 +6,7 @@ import (
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/internal/turn"
 )
-
-func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
-	answers := make([]core.Appended, len(groups))
-	n := 0
-	for _, group := range groups {
-		for i := range group {
-			n += 1 + len(group[i].Copies)
-		}
-	}
-	var large turn.Turn
-	large.Take(n)
-	defer large.End()
-	x, err := p.begin(ctx, func(x *effects) error {
-		for _, group := range groups {
-			if err := x.publications(ctx, group); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return refuseAll(answers, fmt.Errorf("cannot publish messages to %v: %w", p.Ref, err))
-	}
-	t, _, ok := p.enterOnce(x)
-	if !ok {
-		return refuseAll(answers, fmt.Errorf("cannot publish messages to %v: %w", p.Ref, core.NotFound))
-	}
-	for i, group := range groups {
-		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
-	}
-	t.leave()
-	large.End()
-	if err := t.wait(ctx); err != nil {
-		return refuseAll(answers, fmt.Errorf("cannot publish messages to %v: %w", p.Ref, err))
-	}
-	return answers
-}
 
 func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([]int64, error) {
 	if version < t.version {

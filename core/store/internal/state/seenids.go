@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync/atomic"
 
@@ -88,22 +89,15 @@ func (b *entityState) weigh(s *seenIDs, weight int64) {
 }
 
 func (s *seenIDs) behind(at int64) []seenID {
-	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
-		if x.at <= at {
-			return -1
-		}
-		return 1
-	})
-	return s.order[i:]
+	return s.order[sort.Search(len(s.order), func(i int) bool { return s.order[i].at > at }):]
 }
 
-// all yields the known keys by time. order lists a key twice that was forgotten and seen again at the
+// all yields the known keys that were seen after the time at, by time. order lists a key twice that was forgotten and seen again at the
 // same time.
-func (s *seenIDs) all() iter.Seq[seenID] {
+func (s *seenIDs) all(at int64) iter.Seq[seenID] {
 	return func(yield func(seenID) bool) {
-		var at int64
 		given := make(map[string]bool) // keys of the time at
-		for _, id := range s.order {
+		for _, id := range s.behind(at) {
 			if id.at != at {
 				at = id.at
 				clear(given)

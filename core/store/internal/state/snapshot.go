@@ -183,15 +183,13 @@ func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core
 func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	after := int64(math.MinInt64)
 	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {
-		written := make(map[string]bool) // a key that was forgotten and seen again is listed twice
-		for i, id := range s.behind(after) {
-			if id.at != after && i > 0 && o.isFull(i) {
+		n := 0
+		for id := range s.all(after) {
+			if id.at != after && n > 0 && o.isFull(n) {
 				return true
 			}
-			if after = id.at; s.known[id.key] == id.at && !written[id.key] {
-				written[id.key] = true
-				o.do(Effect{Kind: k, Of: home.ref, Text: id.key, At: id.at})
-			}
+			n, after = n+1, id.at
+			o.do(Effect{Kind: k, Of: home.ref, Text: id.key, At: id.at})
 		}
 		return false
 	})
@@ -336,11 +334,6 @@ func (r *Replay) expectPieces(e *core.Entity) {
 // reset discards what earlier pieces have loaded, because the partition was cleared after them.
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
-	for _, q := range b.queues {
-		if q != nil {
-			q.evict()
-		}
-	}
+	b.evict()
 	b.queues = [core.SubQueues]*queue{}
-	b.forgetAll()
 }
