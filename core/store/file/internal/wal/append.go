@@ -52,16 +52,8 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 		l.mu.Unlock()
 		return at, end
 	}
-	f := frame{at: at, kind: kindEffects, effects: len(b.effects), records: len(b.records)}
-	b.effects = append(b.effects, effects...)
-	b.records = append(b.records, records...)
-	f.effectsTo, f.recordsTo = len(b.effects), len(b.records)
-	b.frames = append(b.frames, f)
-	b.bytes += size
-	b.end, l.next = end, end
-	l.end.Store(uint64(end))
+	l.add(b, kindEffects, effects, records, size)
 	large := b.bytes >= writeSize
-	l.backlog.Add(int64(size))
 	l.mu.Unlock()
 	switch {
 	case l.o.Sync == Always && idle || large:
@@ -77,23 +69,23 @@ const unledDelay = 2 * time.Millisecond
 
 // l.mu is held.
 func (l *Log) roll(b *batch) {
-	l.mark(b, kindSeal)
+	l.add(b, kindSeal, nil, nil, frameHeaderSize)
 	l.ids++
 	l.next = At(l.ids, segmentHeaderSize)
 }
 
-// l.mu is held.
-func (l *Log) mark(b *batch, k kind) {
-	b.frames = append(b.frames, frame{
-		at: l.next, kind: k,
-		effects: len(b.effects), effectsTo: len(b.effects),
-		records: len(b.records), recordsTo: len(b.records),
-	})
-	b.bytes += frameHeaderSize
-	l.backlog.Add(frameHeaderSize)
-	l.next += frameHeaderSize
+// add adds a frame of the given size to b. l.mu is held.
+func (l *Log) add(b *batch, k kind, effects []byte, records []Record, size int) {
+	f := frame{at: l.next, kind: k, effects: len(b.effects), records: len(b.records)}
+	b.effects = append(b.effects, effects...)
+	b.records = append(b.records, records...)
+	f.effectsTo, f.recordsTo = len(b.effects), len(b.records)
+	b.frames = append(b.frames, f)
+	b.bytes += size
+	l.next += Position(size)
 	b.end = l.next
 	l.end.Store(uint64(l.next))
+	l.backlog.Add(int64(size))
 }
 
 // The caller must call Release after Append.

@@ -189,7 +189,7 @@ func (l *Log) markClosed() error {
 		return err
 	}
 	l.mu.Lock()
-	l.mark(l.gather, kindClose)
+	l.add(l.gather, kindClose, nil, nil, frameHeaderSize)
 	l.mu.Unlock()
 	l.writeBatch(true)
 	if err := l.Err(); err != nil {
