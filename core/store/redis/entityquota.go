@@ -85,10 +85,6 @@ func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured
 func (q *quota) isStale(max int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stale(max)
-}
-
-func (q *quota) stale(max int64) bool {
 	if q.recent() {
 		return false
 	}

@@ -157,14 +157,14 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
 	err := s.sweep(bounded, sh)
-	var there int64
+	var there any
 	if err == nil {
-		there, err = s.server.Number(bounded, 0, "EXISTS", sh.keys.Stream)
+		there, err = s.server.Do(bounded, "EXISTS", sh.keys.Stream)
 	}
 	switch {
 	case err != nil:
 		return s.server.WrapError("lock "+sh.keys.Prefix, err)
-	case there == 0:
+	case there == int64(0):
 		return nil
 	}
 	return core.Refuse(core.NotAllowed, "The entity requires sessions: accept a session and receive from it.")

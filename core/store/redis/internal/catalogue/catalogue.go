@@ -126,11 +126,11 @@ func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 		if err != nil {
 			return err
 		}
-		taken, err := s.server.Number(ctx, conn.Replicated, "HEXISTS", k.Entities, folded)
+		taken, err := s.server.Ask(ctx, conn.Replicated, "HEXISTS", k.Entities, folded)
 		if err != nil {
 			return err
 		}
-		if taken == 1 {
+		if taken == int64(1) {
 			return core.AlreadyExists
 		}
 		if err := s.makePartitions(ctx, &e); err != nil {

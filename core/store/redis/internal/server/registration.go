@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -83,27 +84,18 @@ func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time
 		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.Stamp.Text, s.Reads)))
 }
 
-func (s *Server) listening(ctx context.Context) (n int, err error) {
-	counts := make(chan int64)
-	count := func(ctx context.Context, node *redis.Client) error {
+func (s *Server) listening(ctx context.Context) (int, error) {
+	var n atomic.Int64
+	each := s.EachMaster
+	if s.Cluster != nil {
+		each = s.Cluster.ForEachShard
+	}
+	err := each(ctx, func(ctx context.Context, node *redis.Client) error {
 		all, err := node.PubSubNumSub(ctx, s.Names.Changes()).Result()
-		if err == nil {
-			counts <- all[s.Names.Changes()]
-		}
+		n.Add(all[s.Names.Changes()])
 		return err
-	}
-	go func() {
-		defer close(counts)
-		if s.Cluster != nil {
-			err = s.Cluster.ForEachShard(ctx, count)
-		} else {
-			err = s.EachMaster(ctx, count)
-		}
-	}()
-	for each := range counts {
-		n += int(each)
-	}
-	return n, err
+	})
+	return int(n.Load()), err
 }
 
 // Every second, KeepPresent reads the server's clock, checks that the server still has the store's

@@ -1,11 +1,8 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"strconv"
-
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 var ErrReply = errors.New("redis: a script's answer has an unexpected form")
@@ -36,14 +33,4 @@ func Flag(set bool) int {
 		return 1
 	}
 	return 0
-}
-
-// Number returns 0 for nil.
-func (s *Server) Number(ctx context.Context, how conn.ExchangeMode, args ...any) (int64, error) {
-	reply, err := s.Ask(ctx, how, args...)
-	if err != nil && !conn.IsNil(err) {
-		return 0, err
-	}
-	n, _ := reply.(int64)
-	return n, nil
 }
