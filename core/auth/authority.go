@@ -269,10 +269,5 @@ func (a *Authority) isHost(segment string) bool {
 	if _, port, ok := strings.Cut(segment, ":"); ok { // names of entities have no colon, and REMOTE:ENTITY belongs to another broker
 		return port != "" && strings.Trim(port, "0123456789") == ""
 	}
-	for _, h := range a.o.Hosts {
-		if strings.EqualFold(segment, h) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.o.Hosts, func(h string) bool { return strings.EqualFold(segment, h) })
 }

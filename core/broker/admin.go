@@ -86,11 +86,16 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 		if err := b.fitUpdate(ctx, id, &old, &ent); err != nil {
 			return core.Entity{}, err
 		}
-		ent, err = b.replace(ctx, ent)
+		ent.UpdatedAt = b.store.Now()
+		read := time.Now()
+		made, err := b.store.UpdateEntity(ctx, ent, b.quotas())
 		switch core.CodeOf(err) {
 		case "":
-			return withReportedSize(ent), nil
+			_, err = b.keep(made, read)
+			return withReportedSize(made), err
 		case core.Conflict:
+		case core.QuotaExceeded:
+			return core.Entity{}, b.quotaRefusal(ctx, &ent)
 		default:
 			return core.Entity{}, b.ns.Refusal(err, &old)
 		}
@@ -118,19 +123,6 @@ func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRul
 		}
 	}
 	return dated
-}
-
-func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, error) {
-	ent.UpdatedAt = b.store.Now()
-	read := time.Now()
-	made, err := b.store.UpdateEntity(ctx, ent, b.quotas())
-	switch core.CodeOf(err) {
-	case "":
-		_, err = b.keep(made, read)
-	case core.QuotaExceeded:
-		err = b.quotaRefusal(ctx, &ent)
-	}
-	return made, err
 }
 
 // fitUpdate completes the settings in ent. It refuses changes of settings that are fixed at

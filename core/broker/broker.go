@@ -167,14 +167,9 @@ var (
 // notices changes by other gateways only when a cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.PartitionCount <= 0 {
-		o.PartitionCount = 4
-	}
+	o.PartitionCount = min(cmp.Or(max(o.PartitionCount, 0), 4), core.MaxPartitions)
 	o.Gateway = cmp.Or(o.Gateway, "gateway")
-	if o.MaxReceivers <= 0 {
-		o.MaxReceivers = 5000
-	}
-	o.PartitionCount = min(o.PartitionCount, core.MaxPartitions)
+	o.MaxReceivers = cmp.Or(max(o.MaxReceivers, 0), 5000)
 	b := &Broker{
 		store:       store,
 		log:         o.Logger,

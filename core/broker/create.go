@@ -43,9 +43,7 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	rule := core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}
 	if first != nil {
 		rule = *first
-		if rule.Name == "" {
-			rule.Name = core.DefaultRuleName
-		}
+		rule.Name = cmp.Or(rule.Name, core.DefaultRuleName)
 	}
 	if _, err := b.checkRule(&rule); err != nil {
 		return core.Entity{}, err

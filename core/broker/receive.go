@@ -24,57 +24,48 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Addr
 }
 
 func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, a core.Address, o core.SessionOptions) (core.Session, error) {
-	e, _, err := b.sessionful(ctx, id, a)
-	if err != nil {
+	e, err := b.sessionful(ctx, id, a)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if err := checkSessionID(&o); err != nil {
-		return nil, err
+	case o.Next && !o.TakeOver.IsZero():
+		return nil, core.Refuse(core.InvalidArgument, "The next session cannot be taken over. Specify the id of the session to take over.")
+	case !o.Next && entity.TooLong(o.ID):
+		return nil, entity.LongKey("SessionId", o.ID)
 	}
 	e.Use()
 	return e.receivers.AcceptSession(ctx, o, e.audit.Party(ctx, id, core.Listen, e.View()))
 }
 
-func checkSessionID(o *core.SessionOptions) error {
-	switch {
-	case o.Next && !o.TakeOver.IsZero():
-		return core.Refuse(core.InvalidArgument, "The next session cannot be taken over. Specify the id of the session to take over.")
-	case o.Next:
-		return nil
-	case entity.TooLong(o.ID):
-		return entity.LongKey("SessionId", o.ID)
-	}
-	return nil
-}
-
-func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, error) {
+func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Address) (*entry, error) {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	v := e.View()
 	switch {
 	case a.Sub != core.Main:
-		return nil, nil, entity.ErrSubQueue
+		return nil, entity.ErrSubQueue
 	case !v.Settings.RequiresSession:
-		return nil, nil, entity.ErrNoSessions
+		return nil, entity.ErrNoSessions
 	case v.Settings.ForwardTo != "":
-		return nil, nil, entity.Forwards(v)
+		return nil, entity.Forwards(v)
 	case !v.Settings.Status.CanReceive():
-		return nil, nil, entity.Disabled(v.Name)
+		return nil, entity.Disabled(v.Name)
 	}
-	return e, v, nil
+	return e, nil
 }
 
 const sessionPage = 1000
 
 // ListSessions merges the lists of the partitions, because each session is in only one partition.
 func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Address, since time.Time, skip, top int) ([]string, error) {
-	e, v, err := b.sessionful(ctx, id, a)
+	e, err := b.sessionful(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}
 	e.Use()
+	v := e.View()
 	ids, err := b.listSessions(ctx, e, v, since, skip, top)
 	return ids, b.ns.Refusal(err, &v.Entity)
 }

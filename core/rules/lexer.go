@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -62,17 +63,8 @@ func (t token) is(word string) bool {
 // Keywords cannot be names without delimiters.
 var keywords = [...]string{"AND", "OR", "NOT", "IN", "LIKE", "ESCAPE", "IS", "NULL", "EXISTS", "TRUE", "FALSE"}
 
-func (t token) isKeyword() bool {
-	for _, k := range keywords {
-		if t.is(k) {
-			return true
-		}
-	}
-	return false
-}
-
 func (t token) isName() bool {
-	return t.kind == tokenName || t.kind == tokenWord && !t.isKeyword()
+	return t.kind == tokenName || t.kind == tokenWord && !slices.ContainsFunc(keywords[:], t.is)
 }
 
 // The lexer tries operators in this order, longer ones first.

@@ -141,7 +141,7 @@ func (d *dispatcher) retireIdle() {
 	d.e.mu.Lock()
 	idle := d.e.dispatchers[d.sub] == d && !d.hasReceivers()
 	if idle {
-		d.e.dispatchers[d.sub] = nil
+		delete(d.e.dispatchers, d.sub)
 		if d.sub == core.DeadLetter {
 			d.e.sweeps.Store(nil)
 		}
@@ -388,12 +388,6 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 	if len(ds) > 0 {
 		d.e.Log.Info("messages are lost, because a receive-and-delete receiver closed before it got them", "entity", d.e.View().Name, "count", len(ds))
 	}
-}
-
-func (d *dispatcher) openReceivers() (receivers, credit int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.receivers), d.credit
 }
 
 func (d *dispatcher) dropUndelivered() {

@@ -10,7 +10,7 @@ package delivery
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,15 +51,15 @@ type Entity struct {
 	admission admission
 
 	mu          sync.Mutex
-	ended       error                       // once set, no receiver can be opened
-	dispatchers [core.SubQueues]*dispatcher // nil without receivers
-	hub         *sessionHub                 // nil without session receivers
+	ended       error                         // once set, no receiver can be opened
+	dispatchers map[core.SubQueue]*dispatcher // of sub-queues with receivers
+	hub         *sessionHub                   // nil without session receivers
 	// sweeps is dispatchers[DeadLetter], for senders, which do not lock mu.
 	sweeps atomic.Pointer[dispatcher]
 }
 
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
-	e := &Entity{Shared: s, Source: of, traffic: t, audit: a}
+	e := &Entity{Shared: s, Source: of, traffic: t, audit: a, dispatchers: map[core.SubQueue]*dispatcher{}}
 	e.admission.limiter.e = e
 	return e
 }
@@ -110,11 +110,7 @@ func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by co
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.open(lock, o, by, core.PeerOf(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return h.open(lock, o, by, core.PeerOf(ctx))
 }
 
 // If sessionHub succeeds, the caller must later call leave.
@@ -133,10 +129,10 @@ func (e *Entity) sessionHub() (*sessionHub, error) {
 	return e.hub, e.hub.enter()
 }
 
-func (e *Entity) open() ([core.SubQueues]*dispatcher, *sessionHub) {
+func (e *Entity) open() (map[core.SubQueue]*dispatcher, *sessionHub) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.dispatchers, e.hub
+	return maps.Clone(e.dispatchers), e.hub
 }
 
 func (e *Entity) Update() {
@@ -164,38 +160,38 @@ func (e *Entity) End(err error) {
 	}
 	e.ended = err
 	dispatchers, hub := e.dispatchers, e.hub
-	e.dispatchers, e.hub = [core.SubQueues]*dispatcher{}, nil
+	e.dispatchers, e.hub = nil, nil
 	e.sweeps.Store(nil)
 	e.mu.Unlock()
 	closeReceivers(dispatchers, err)
 	for _, d := range dispatchers {
-		if d != nil {
-			d.stop()
-		}
+		d.stop()
 	}
 	if hub != nil {
 		hub.stop(err)
 	}
 }
 
-func closeReceivers(dispatchers [core.SubQueues]*dispatcher, err error) {
+func closeReceivers(dispatchers map[core.SubQueue]*dispatcher, err error) {
 	for _, d := range dispatchers {
-		if d != nil {
-			d.closeReceivers(err)
-		}
+		d.closeReceivers(err)
 	}
 }
 
 func (e *Entity) InUse() bool {
 	dispatchers, hub := e.open()
-	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
+	return len(dispatchers) > 0 || hub != nil
 }
 
 // HasReceivers also returns true if no receiver is open, but a call waits for a session.
 func (e *Entity) HasReceivers() bool {
 	dispatchers, hub := e.open()
-	return hub != nil && hub.busy() ||
-		slices.ContainsFunc(dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
+	for _, d := range dispatchers {
+		if d.hasReceivers() {
+			return true
+		}
+	}
+	return hub != nil && hub.busy()
 }
 
 func (e *Entity) Sessions() []*Session {
@@ -210,9 +206,6 @@ func (e *Entity) Sessions() []*Session {
 func (e *Entity) Wake() {
 	dispatchers, hub := e.open()
 	for _, d := range dispatchers {
-		if d == nil {
-			continue
-		}
 		for _, w := range d.workers {
 			w.Wake("")
 		}
@@ -231,9 +224,7 @@ func (e *Entity) DropUndelivered() {
 	e.ResetBreaker()
 	dispatchers, _ := e.open()
 	for _, d := range dispatchers {
-		if d != nil {
-			d.dropUndelivered()
-		}
+		d.dropUndelivered()
 	}
 }
 
@@ -254,9 +245,9 @@ func (e *Entity) Count(t *entity.Traffic) {
 	}
 	dispatchers, hub := e.open()
 	for sub, d := range dispatchers {
-		if d != nil {
-			t.Queues[sub].Receivers, t.Queues[sub].Credit = d.openReceivers()
-		}
+		d.mu.Lock()
+		t.Queues[sub].Receivers, t.Queues[sub].Credit = len(d.receivers), d.credit
+		d.mu.Unlock()
 	}
 	if hub != nil {
 		t.Sessions, t.Waiting = hub.counts()

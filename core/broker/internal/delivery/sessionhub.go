@@ -157,7 +157,7 @@ func (s *Session) closing() bool {
 	return s.isOver()
 }
 
-func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party, peer string) (*Session, error) {
+func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party, peer string) (core.Session, error) {
 	s := &Session{
 		hub: h, o: o, by: by, lock: l, until: l.Until, poller: poller{ready: true},
 		woken: wake.New(), done: make(chan struct{}), link: link{peer: peer},

@@ -356,12 +356,7 @@ func (s *Forwarders) retireIfIdle(f *forwarder) {
 }
 
 func (f *forwarder) idle() bool {
-	for _, pf := range f.partitions {
-		if !pf.isIdle() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.partitions, func(pf *partitionForwarder) bool { return !pf.isIdle() })
 }
 
 // Steps that wait for remotes have a separate queue, so that they do not delay the others.

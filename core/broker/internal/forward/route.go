@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -32,10 +33,7 @@ type step struct {
 func (r *route) next(d *core.Delivery) step {
 	to, hops := r.to, uint8(0)
 	if d.Transit != nil {
-		hops = d.Transit.Hops
-		if to == "" {
-			to = d.Transit.Destination
-		}
+		hops, to = d.Transit.Hops, cmp.Or(to, d.Transit.Destination)
 	}
 	if remote, at, ok := core.SplitRemote(to); ok {
 		return r.remoteStep(d, core.FoldName(remote), at)
@@ -62,10 +60,7 @@ func (r *route) next(d *core.Delivery) step {
 	if err := dest.v.Admit(m); err != nil {
 		return step{rejected: err}
 	}
-	key := entity.KeyOf(m, dest.v.Settings.RequiresDuplicateDetection)
-	if key == "" {
-		key = m.Transit.Key // so that a repeated step finds the same partition
-	}
+	key := cmp.Or(entity.KeyOf(m, dest.v.Settings.RequiresDuplicateDetection), m.Transit.Key) // so that a repeated step finds the same partition
 	where := destination{e: dest.e, partition: core.PartitionOf(key, len(dest.v.Queues[core.Main]))}
 	switch {
 	case !dest.v.Settings.Status.CanSend() && !r.waits && !returns:
