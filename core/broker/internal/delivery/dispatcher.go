@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,12 +127,7 @@ func (d *dispatcher) remove(r *receiver) {
 	if r.o.Mode == core.ReceiveAndDelete {
 		d.removing--
 	}
-	for i, other := range d.receivers {
-		if other == r {
-			d.receivers = append(d.receivers[:i], d.receivers[i+1:]...)
-			break
-		}
-	}
+	d.receivers = slices.DeleteFunc(d.receivers, func(other *receiver) bool { return other == r })
 	if len(d.receivers) == 0 && d.retireTimer == nil && !d.stopped.Load() {
 		d.retireTimer = time.AfterFunc(IdleLife, d.retireIdle)
 	}

@@ -111,19 +111,6 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 
 func (s *Session) Released() <-chan struct{} { return s.done }
 
-func (s *Session) awaitSettled(settled <-chan struct{}) {
-	if settled == nil {
-		return
-	}
-	timer := time.NewTimer(SettleTimeout)
-	defer timer.Stop()
-	select {
-	case <-settled:
-	case <-timer.C:
-	case <-s.hub.e.Base.Done():
-	}
-}
-
 // s.mu is held.
 func (s *Session) isOver() bool { return s.closed || s.ended != nil }
 
@@ -311,7 +298,13 @@ func (s *Session) finish() {
 	failed := lost && !s.closed
 	s.drained, s.credit = nil, 0
 	s.mu.Unlock()
-	s.awaitSettled(settled)
+	if settled != nil {
+		select {
+		case <-settled:
+		case <-time.After(SettleTimeout):
+		case <-s.hub.e.Base.Done():
+		}
+	}
 	if !lost {
 		s.hub.release(s.lock)
 	}

@@ -58,12 +58,7 @@ func (h *sessionHub) join(m core.SessionMode) (*waiter, error) {
 func (h *sessionHub) giveUp(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, other := range h.waiters {
-		if other == w {
-			h.waiters = append(h.waiters[:i], h.waiters[i+1:]...)
-			break
-		}
-	}
+	h.waiters = slices.DeleteFunc(h.waiters, func(other *waiter) bool { return other == w })
 	h.stopTimers()
 }
 
