@@ -27,13 +27,13 @@ type Served struct {
 	Close func()
 }
 
-// Options configure a Directory. Own and Open are required.
+// Options configure a Directory. Own, Registry, Open and Now are required.
 type Options struct {
 	// Own is the gateway's own namespace. Configured are the other namespaces of the configuration.
 	// All of them have their names as IDs.
 	Own        core.Namespace
 	Configured []core.Namespace
-	// Registry stores the namespaces that are created at run time. If it is nil, there are none.
+	// Registry stores the namespaces that are created at run time.
 	Registry core.Namespaces
 	// Open begins to serve a namespace. For a namespace of the registry, it must not take long.
 	Open func(ctx context.Context, n core.Namespace, m *Member) (Served, error)
@@ -45,7 +45,7 @@ type Options struct {
 	PublicKeys []string
 	// Limits are the limits of the emulated tier; zero means none.
 	Limits core.Limits
-	// Now returns the store's time; default time.Now.
+	// Now returns the store's time.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -89,9 +89,6 @@ const openPause = 10 * time.Millisecond
 // Run, which closes the Directory when it ends.
 func Open(ctx context.Context, o Options) (*Directory, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	d := &Directory{
 		o: o, log: o.Logger,
 		byID: map[string]*Member{}, byName: map[string]*Member{}, byHost: map[string]*Member{}, byPolicy: map[string][]*Member{},
@@ -113,11 +110,9 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 			return nil, err
 		}
 	}
-	if o.Registry != nil {
-		if err := d.readAll(ctx); err != nil {
-			d.close()
-			return nil, err
-		}
+	if err := d.readAll(ctx); err != nil {
+		d.close()
+		return nil, err
 	}
 	return d, nil
 }
@@ -125,14 +120,10 @@ func Open(ctx context.Context, o Options) (*Directory, error) {
 // Run follows the registry and opens its namespaces until ctx ends. Then it closes all namespaces
 // and returns nil. It must be called only once.
 func (d *Directory) Run(ctx context.Context) error {
-	if d.o.Registry == nil {
-		<-ctx.Done()
-	} else {
-		stop := d.o.Registry.WatchNamespaces(d.pending.Note)
-		d.pending.Note("") // for changes between Open and now
-		d.follow(ctx)
-		stop()
-	}
+	stop := d.o.Registry.WatchNamespaces(d.pending.Note)
+	d.pending.Note("") // for changes between Open and now
+	d.follow(ctx)
+	stop()
 	d.close()
 	return nil
 }

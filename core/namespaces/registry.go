@@ -193,9 +193,6 @@ type sharedRead struct {
 // readShared waits for a read of the registry that begins after the call, and reports whether the
 // version is then newer than the given one.
 func (d *Directory) readShared(ctx context.Context, version uint64) bool {
-	if d.o.Registry == nil {
-		return false
-	}
 	s := &d.shared
 	s.mu.Lock()
 	if s.waiting >= maxWaitingReads {

@@ -3,11 +3,13 @@ package payload
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -94,6 +96,7 @@ func inBubble(t *testing.T, o Options, f func(h *house)) {
 				t.Errorf("run: %v", err)
 			}
 		})
+		o.Now, o.Logger = time.Now, slog.New(slog.DiscardHandler)
 		serializers := New(o)
 		h := &house{intercept.New(&intercept.Space{Broker: inner, Chain: []intercept.Interceptor{serializers}}), t, inner}
 		defer running.Wait()

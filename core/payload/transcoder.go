@@ -1,7 +1,6 @@
 package payload
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -45,10 +44,6 @@ type plan struct {
 }
 
 func New(o Options) *Transcoder {
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	t := &Transcoder{chain: o.Chain, entities: make(map[string]plan, len(o.Entities)), now: o.Now, log: o.Logger}
 	for name, e := range o.Entities {
 		p := plan{chain: e.Chain, accept: ParseAccept(e.Deliver), checked: e.Chain != nil}
