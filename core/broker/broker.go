@@ -50,9 +50,7 @@ const (
 type Options struct {
 	Namespace string
 	// Name is the namespace's name in texts for clients; default Namespace.
-	Name string
-	// Host, if not "", is the namespace's host: refusals call a missing entity sb://Host/entity.
-	Host   string
+	Name   string
 	Logger *slog.Logger
 	// PartitionCount is for partitioned entities; default 4, at most core.MaxPartitions.
 	PartitionCount int
@@ -60,8 +58,6 @@ type Options struct {
 	Limits core.Limits
 	// Quotas returns the namespace's current quotas. If Quotas is nil, only Limits apply.
 	Quotas func() core.NamespaceQuotas
-	// MaxReceivers limits the receivers of one sub-queue at this gateway; default 5000.
-	MaxReceivers int
 	// Pipelines select entities by name. The first that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
@@ -169,7 +165,6 @@ func New(store core.Store, o Options) *Broker {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.PartitionCount = min(cmp.Or(max(o.PartitionCount, 0), 4), core.MaxPartitions)
 	o.Gateway = cmp.Or(o.Gateway, "gateway")
-	o.MaxReceivers = cmp.Or(max(o.MaxReceivers, 0), 5000)
 	b := &Broker{
 		store:       store,
 		log:         o.Logger,
@@ -180,11 +175,11 @@ func New(store core.Store, o Options) *Broker {
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.ns = &entity.Namespace{
-		ID: o.Namespace, Name: cmp.Or(o.Name, o.Namespace), Host: o.Host, Store: store, Limits: o.Limits, Histories: o.Histories, Base: b.base, Log: b.log,
+		ID: o.Namespace, Name: cmp.Or(o.Name, o.Namespace), Store: store, Limits: o.Limits, Histories: o.Histories, Base: b.base, Log: b.log,
 	}
 	b.evaluator = &topics.Evaluator{Namespace: b.ns, Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Memory: o.Memory}
 	b.selected.Store(&o.Selected)
-	b.delivery = &delivery.Shared{Namespace: b.ns, Barrier: b.barrier, MaxReceivers: o.MaxReceivers, Start: b.goOpen}
+	b.delivery = &delivery.Shared{Namespace: b.ns, Barrier: b.barrier, Start: b.goOpen}
 	b.forwarders = forward.New(forward.Config{
 		Namespace: b.ns, Broker: forwardedBroker{b}, Barrier: b.barrier, Remotes: o.Remotes, Wait: o.ForwardWait,
 	})

@@ -3,13 +3,11 @@ package broker
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // another is a second gateway on the same store.
@@ -270,14 +268,4 @@ func TestAnOlderReadDoesNotReplaceAYoungerEntity(t *testing.T) {
 			t.Fatalf("got %v, %v, closed %v, want the younger one left alone", e, err, in.closures())
 		}
 	})
-}
-
-func TestMissingEntitiesAreNamedByTheirURIWhereAHostIsKnown(t *testing.T) {
-	t.Parallel()
-	b := New(memory.New(memory.Options{}), Options{Namespace: "ns", Host: "bus:5672"})
-	defer b.stop()
-	_, err := b.Resolve(t.Context(), nil, core.At("/a/b"))
-	if want := "The messaging entity 'sb://bus:5672/a/b' could not be found. "; !strings.HasPrefix(core.TextOf(err), want) {
-		t.Fatalf("got %v, want %s", err, want)
-	}
 }

@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	MaxReceivers = 5000 // of one sub-queue at this gateway
 	MaxLock      = 200
 	MaxLockBytes = 8 << 20
 	// minShare and minShareBytes are the least credit that a partition gets, even if others get
@@ -105,8 +106,8 @@ func (d *dispatcher) stop() {
 func (d *dispatcher) add(r *receiver) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if limit := d.e.MaxReceivers; len(d.receivers) >= limit {
-		return core.Refuse(core.QuotaExceeded, "'%s' has %d receivers at this gateway, which is the limit: close some.", d.e.View().Name, limit)
+	if len(d.receivers) >= MaxReceivers {
+		return core.Refuse(core.QuotaExceeded, "'%s' has %d receivers at this gateway, which is the limit: close some.", d.e.View().Name, MaxReceivers)
 	}
 	if d.retireTimer != nil {
 		d.retireTimer.Stop()

@@ -23,8 +23,7 @@ import (
 
 type Shared struct {
 	*entity.Namespace
-	Barrier      *pause.Barrier
-	MaxReceivers int
+	Barrier *pause.Barrier
 	// Start runs f in a goroutine that the broker waits for. It returns false if the broker has
 	// stopped.
 	Start func(f func()) bool

@@ -48,8 +48,8 @@ func newSessionHub(e *Entity) *sessionHub {
 func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if limit := h.e.MaxReceivers; len(h.all)+h.accepting >= limit {
-		return core.Refuse(core.QuotaExceeded, "'%s' has %d session receivers at this gateway, which is the limit: close some.", h.e.View().Name, limit)
+	if len(h.all)+h.accepting >= MaxReceivers {
+		return core.Refuse(core.QuotaExceeded, "'%s' has %d session receivers at this gateway, which is the limit: close some.", h.e.View().Name, MaxReceivers)
 	}
 	h.accepting++
 	return nil

@@ -27,7 +27,7 @@ func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
 	n := &entity.Namespace{Store: store, Base: ctx, Log: slog.New(slog.DiscardHandler)}
 	v := n.View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
 	e := New(&Shared{
-		Namespace: n, Barrier: pause.NewBarrier(), MaxReceivers: 1,
+		Namespace: n, Barrier: pause.NewBarrier(),
 		Start: func(f func()) bool { go f(); return true },
 	}, onlyView{v}, &entity.Counters{}, nil)
 	defer e.End(core.Busy)

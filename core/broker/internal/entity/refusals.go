@@ -26,9 +26,6 @@ var (
 
 // SDKs recognise a missing entity by this text.
 func (n *Namespace) NotFound(name string) error {
-	if n.Host != "" {
-		name = "sb://" + n.Host + "/" + core.ResourcePath(name)
-	}
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 

@@ -29,7 +29,6 @@ type View struct {
 type Namespace struct {
 	ID        string
 	Name      string // in texts for clients
-	Host      string // the namespace's host, or ""
 	Store     core.Store
 	Limits    core.Limits
 	Histories []For[core.HistoryBounds] // for all partitions of an entity together
