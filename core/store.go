@@ -117,6 +117,22 @@ type Ref struct {
 
 func (r Ref) String() string { return fmt.Sprintf("entity %s, partition %d", r.Entity, r.Index) }
 
+// Instant returns the time that is that many milliseconds after the Unix epoch, or the zero time for 0.
+func Instant(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis).UTC()
+}
+
+// Millis undoes Instant.
+func Millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
 // Policy has the settings that operations on a partition need.
 type Policy struct {
 	Partitioned       bool

@@ -104,7 +104,7 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 			return server.ErrReply
 		}
 		at, _ := reply[0].(int64)
-		next = server.Instant(at)
+		next = core.Instant(at)
 		return nil
 	})
 	return next, err
@@ -300,7 +300,7 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 			states[i].state = core.Deferred
 		case columns[3][i] != nil:
 			due, _ := server.ScoreMillis(columns[3][i])
-			states[i].state, states[i].due = core.Scheduled, server.Instant(due)
+			states[i].state, states[i].due = core.Scheduled, core.Instant(due)
 		}
 		states[i].reserved, states[i].inSession = columns[4][i] != nil, columns[5][i] != nil
 	}
@@ -328,7 +328,7 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry
 			if !ok {
 				return server.ErrReply
 			}
-			out[i].until = server.Instant(until)
+			out[i].until = core.Instant(until)
 		}
 	}
 	return nil

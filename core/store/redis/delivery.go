@@ -6,7 +6,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // delivery decodes an entry. If bodiless is true, the caller must still read the shared body.
@@ -18,16 +17,14 @@ func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) 
 	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber:         sh.sequenceNumber(e.N),
 		EnqueuedSequenceNumber: sh.sequenceNumber(e.N),
-		EnqueuedTime:           server.Instant(enqueued),
+		EnqueuedTime:           core.Instant(enqueued),
 		DeliveryCount:          max(a.Count, e.Count),
 		State:                  state,
+		DeadLetteredTime:       core.Instant(e.Died),
 		Partitioned:            sh.Partitioned,
 	}}
 	if e.Origin != 0 {
 		d.EnqueuedSequenceNumber = sh.sequenceNumber(e.Origin)
-	}
-	if e.Died != 0 {
-		d.DeadLetteredTime = server.Instant(e.Died)
 	}
 	if t := m.Transit; t != nil {
 		d.DeadLetterSource = t.DeadLetterSource
@@ -39,7 +36,7 @@ func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) 
 		d.SetDue(time.Time{})
 	}
 	if m.TimeToLive > 0 && state != core.Scheduled {
-		d.ExpiresAt = server.Instant(enqueued + m.TimeToLive.Milliseconds())
+		d.ExpiresAt = core.Instant(enqueued + m.TimeToLive.Milliseconds())
 	}
 	if !bodiless {
 		sh.weigh(int64(len(e.Record) + len(e.Body)))

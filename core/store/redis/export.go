@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 var _ core.Backups = (*Store)(nil)
@@ -218,7 +217,7 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) {
 			if err != nil {
 				x.ok(record.ErrEntry)
 			}
-			at.Session, at.SessionState, at.Time = id, append([]byte{}, state...), server.Instant(n)
+			at.Session, at.SessionState, at.Time = id, append([]byte{}, state...), core.Instant(n)
 			x.give(at)
 		}
 	}
@@ -233,7 +232,7 @@ func (x *export) ids(ctx context.Context, key string, at core.Stored) {
 		}
 		for _, id := range ids {
 			at.Key, _ = id.Member.(string)
-			at.Time = server.Instant(int64(id.Score))
+			at.Time = core.Instant(int64(id.Score))
 			x.give(at)
 		}
 	}

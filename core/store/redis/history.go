@@ -13,7 +13,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 const (
@@ -51,11 +50,8 @@ type annotation struct {
 func encodeAnnotation(e *core.Event) ([]byte, error) {
 	a := annotation{
 		Time: e.Time.UnixMilli(), Kind: string(e.Kind), Sub: uint8(e.Sub), Number: e.Number, Other: e.Other,
-		IDKind: uint8(e.MessageID.Kind()), ID: e.MessageID.Raw(), Count: e.Count, Reason: e.Reason,
+		IDKind: uint8(e.MessageID.Kind()), ID: e.MessageID.Raw(), Count: e.Count, Until: core.Millis(e.Until), Reason: e.Reason,
 		Policy: e.By.Policy, Peer: e.By.Peer, Entity: e.Entity, Rule: e.Rule, Plugin: e.Plugin, Host: e.Gateway,
-	}
-	if !e.Until.IsZero() {
-		a.Until = e.Until.UnixMilli()
 	}
 	var b bytes.Buffer
 	enc := msgpack.NewEncoder(&b)
@@ -70,8 +66,8 @@ func decodeAnnotation(text string) (e core.Event, err error) {
 		return e, fmt.Errorf("the event's details are damaged: %w", err)
 	}
 	return core.Event{
-		Time: server.Instant(a.Time), Kind: core.EventKind(a.Kind), Sub: core.SubQueue(a.Sub), Number: a.Number, Other: a.Other,
-		MessageID: core.RawID(core.IDKind(a.IDKind), a.ID), Count: a.Count, Until: server.Instant(a.Until), Reason: a.Reason,
+		Time: core.Instant(a.Time), Kind: core.EventKind(a.Kind), Sub: core.SubQueue(a.Sub), Number: a.Number, Other: a.Other,
+		MessageID: core.RawID(core.IDKind(a.IDKind), a.ID), Count: a.Count, Until: core.Instant(a.Until), Reason: a.Reason,
 		Note: core.Note{By: core.Party{Policy: a.Policy, Peer: a.Peer}, Entity: a.Entity, Rule: a.Rule, Plugin: a.Plugin, Gateway: a.Host},
 	}, nil
 }
@@ -180,8 +176,8 @@ func (sh *shard) parseFact(id, text string) (e core.Event, err error) {
 		}
 	}
 	e = core.Event{
-		Time: server.Instant(numbers[0]), Kind: eventKinds[words[0]], Sub: core.SubQueue(numbers[1]),
-		Count: uint32(numbers[4]), Until: server.Instant(numbers[5]), Reason: reasons[words[6]],
+		Time: core.Instant(numbers[0]), Kind: eventKinds[words[0]], Sub: core.SubQueue(numbers[1]),
+		Count: uint32(numbers[4]), Until: core.Instant(numbers[5]), Reason: reasons[words[6]],
 	}
 	if numbers[2] != 0 {
 		e.Number = sh.sequenceNumber(numbers[2])

@@ -6,17 +6,16 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 func TestAnAnnotationComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, e := range []core.Event{
-		{Time: server.Instant(1)},
-		{Time: server.Instant(1_700_000_000_000), Kind: core.EventUnmatched, Number: 1 << 50, MessageID: core.UUIDID([16]byte{0, 255})},
+		{Time: core.Instant(1)},
+		{Time: core.Instant(1_700_000_000_000), Kind: core.EventUnmatched, Number: 1 << 50, MessageID: core.UUIDID([16]byte{0, 255})},
 		{
-			Time: server.Instant(5), Kind: core.EventForwarded, Sub: core.TransferDeadLetter, Number: 7, Other: 8, MessageID: core.BinaryID([]byte("\x00\xff")),
-			Count: 1 << 31, Until: server.Instant(6), Reason: "why", Note: core.Note{
+			Time: core.Instant(5), Kind: core.EventForwarded, Sub: core.TransferDeadLetter, Number: 7, Other: 8, MessageID: core.BinaryID([]byte("\x00\xff")),
+			Count: 1 << 31, Until: core.Instant(6), Reason: "why", Note: core.Note{
 				By: core.Party{Policy: "p", Peer: "q"}, Entity: "e", Rule: "r", Plugin: "l", Gateway: "g",
 			},
 		},

@@ -271,7 +271,7 @@ func parseLock(reply []any, l *lease) (claims []claim, entries []any, out locked
 			claims = append(claims, claim{n: n})
 		}
 	}
-	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
+	return claims, entries, locked{next: core.Instant(next), rest: rest == 1}, nil
 }
 
 // lockWith runs a script that locks messages under l, and returns these messages. limit is their largest
@@ -334,7 +334,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 			continue
 		}
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
-		d.LockedUntil = server.Instant(l.until)
+		d.LockedUntil = core.Instant(l.until)
 		if bodiless {
 			missing = append(missing, missingBody{len(ds), e.Origin})
 		}

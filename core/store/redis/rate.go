@@ -21,7 +21,7 @@ func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, aga
 		}
 		taken, _ := reply[0].(int64)
 		next, _ := reply[1].(int64)
-		granted, again = int(taken), server.Instant(next)
+		granted, again = int(taken), core.Instant(next)
 		if reply[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
 			p.server.Log.Warn("gateways have different rate limits for an entity, and each gateway applies its own limit: configure the same limit in all gateways", "entity", sh.Entity, "rate", r.String())
 		}

@@ -47,7 +47,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
 		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
-		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: server.Instant(until)}
+		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: core.Instant(until)}
 		if r.Mode == core.Exclusive {
 			lock.Nonce = marked(sh.mark)
 		}
@@ -85,7 +85,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			return server.ErrReply
 		case reply[0] == int64(0): // no session has messages
 			at, _ := reply[1].(int64)
-			next = server.Instant(at)
+			next = core.Instant(at)
 			return nil
 		default:
 			name, _ := reply[1].(string)
@@ -124,7 +124,7 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 		end := now + sh.LockDuration.Milliseconds()
 		_, err := p.inSession(ctx, sh, now, l, script.SessionRenew, nil, end, proofOf(&l), string(l.Key()))
 		if err == nil {
-			until = server.Instant(end)
+			until = core.Instant(end)
 		}
 		return err
 	})
@@ -341,9 +341,7 @@ func readSessions(reply []any, into []core.SessionInfo, content bool) error {
 			numbers[j] = n
 		}
 		told.Available, told.Locked, told.Deferred, told.Delayed = numbers[0], numbers[1]+numbers[3], numbers[2], numbers[3]
-		if until := numbers[4]; until != 0 {
-			told.LockedUntil = server.Instant(until)
-		}
+		told.LockedUntil = core.Instant(numbers[4])
 		if told.HasState = numbers[5] >= 0; told.HasState {
 			told.StateBytes = numbers[5]
 		}

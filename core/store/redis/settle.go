@@ -59,11 +59,7 @@ func (p *handle) activate(ctx context.Context, settlements []core.Settlement) []
 		for len(all) > 0 {
 			args := make([]any, 0, 2*len(all))
 			for _, x := range all {
-				at := int64(0)
-				if !x.At.IsZero() {
-					at = x.At.UnixMilli()
-				}
-				args = append(args, x.Token.Number(), at)
+				args = append(args, x.Token.Number(), core.Millis(x.At))
 			}
 			all = p.settleSome(ctx, sh, script.Activate, args, all)
 		}
@@ -317,10 +313,10 @@ func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 		case err != nil:
 			r.Err = err
 		case !sh.Sessions:
-			*r = core.Renewal{Until: server.Instant(until)}
+			*r = core.Renewal{Until: core.Instant(until)}
 		default:
 			if end, ok := server.ScoreMillis(reply[i]); ok {
-				*r = core.Renewal{Until: server.Instant(end)}
+				*r = core.Renewal{Until: core.Instant(end)}
 			}
 		}
 	}

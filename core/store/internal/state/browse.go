@@ -30,7 +30,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 		}
 		d := t.delivery(e)
 		if e.state.IsLocked() {
-			d.LockedUntil = instant(e.until)
+			d.LockedUntil = core.Instant(e.until)
 		}
 		deliveries = append(deliveries, d)
 	}
@@ -75,11 +75,11 @@ func (t *txn) withMessage(e *entry, m *core.Message) core.Delivery {
 	d := core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber:         t.number(e.n),
 		EnqueuedSequenceNumber: e.origin,
-		EnqueuedTime:           instant(e.enqueued),
-		ExpiresAt:              instant(e.expires),
+		EnqueuedTime:           core.Instant(e.enqueued),
+		ExpiresAt:              core.Instant(e.expires),
 		DeliveryCount:          e.failures,
 		State:                  e.state.state(),
-		DeadLetteredTime:       instant(e.died()),
+		DeadLetteredTime:       core.Instant(e.died()),
 		Partitioned:            t.Partitioned,
 	}}
 	if m != nil {
@@ -93,7 +93,7 @@ func (e *entry) due() time.Time {
 	if e.state != scheduled {
 		return time.Time{}
 	}
-	return instant(e.until)
+	return core.Instant(e.until)
 }
 
 func (s MessageState) state() core.State {

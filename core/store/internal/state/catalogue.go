@@ -323,7 +323,7 @@ func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accesse
 		for name, at := range accessed {
 			key := keyOf(namespace, name)
 			e, ok := c.find(key)
-			if at = instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
+			if at = core.Instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
 				e.AccessedAt = at
 				version := int64(0)
 				if e.Kind == core.Subscription {

@@ -53,7 +53,7 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		}
 		for _, key := range slices.Sorted(maps.Keys(q.sessions)) {
 			if x := q.sessions[key]; x.State != nil {
-				give(core.Stored{Kind: core.StoredState, Sub: sub, Session: x.Stater, SessionState: x.State, Time: instant(x.Stated)})
+				give(core.Stored{Kind: core.StoredState, Sub: sub, Session: x.Stater, SessionState: x.State, Time: core.Instant(x.Stated)})
 			}
 		}
 		for e := range q.log.from(0) {
@@ -67,10 +67,10 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		}
 	}
 	for id := range home.seen.all(math.MinInt64) {
-		give(core.Stored{Kind: core.StoredSeen, Key: id.key, Time: instant(id.at)})
+		give(core.Stored{Kind: core.StoredSeen, Key: id.key, Time: core.Instant(id.at)})
 	}
 	for id := range home.moves.all(math.MinInt64) {
-		give(core.Stored{Kind: core.StoredMove, Key: id.key, Time: instant(id.at)})
+		give(core.Stored{Kind: core.StoredMove, Key: id.key, Time: core.Instant(id.at)})
 	}
 	return err
 }
@@ -96,36 +96,38 @@ const (
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)
-	var batch []core.Stored
-	size := 0
 	if err == nil {
-		for x, failed := range things {
-			if err = failed; err != nil {
-				break
-			}
-			batch = append(batch, *x)
-			size += len(x.SessionState) + len(x.Key)
-			if x.Message != nil {
-				size += x.Size()
-			}
-			if len(batch) >= importMost || size >= importBytes {
-				if err = s.importBatch(ctx, r, batch); err != nil {
-					break
-				}
-				batch, size = batch[:0], 0
-			}
-		}
-	}
-	if err == nil {
-		err = s.importBatch(ctx, r, batch)
-	}
-	if err == nil {
-		err = s.waitAll(ctx)
+		err = s.importAll(ctx, r, things)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot import into %v: %w", r, err)
 	}
 	return nil
+}
+
+func (s *Store) importAll(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
+	var batch []core.Stored
+	size := 0
+	for x, err := range things {
+		if err != nil {
+			return err
+		}
+		batch = append(batch, *x)
+		size += len(x.SessionState) + len(x.Key)
+		if x.Message != nil {
+			size += x.Size()
+		}
+		if len(batch) >= importMost || size >= importBytes {
+			if err := s.importBatch(ctx, r, batch); err != nil {
+				return err
+			}
+			batch, size = batch[:0], 0
+		}
+	}
+	if err := s.importBatch(ctx, r, batch); err != nil {
+		return err
+	}
+	return s.waitAll(ctx)
 }
 
 func (s *Store) checkEmpty(r core.Ref) error {
@@ -188,13 +190,13 @@ func (t *txn) importThing(x *core.Stored) error {
 		q.last = max(q.last, x.Last)
 		t.effects.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
 	case core.StoredState:
-		q.keep(q.session(core.KeyOfSession(x.Session)), slices.Clone(x.SessionState), millisOf(x.Time), x.Session)
+		q.keep(q.session(core.KeyOfSession(x.Session)), slices.Clone(x.SessionState), core.Millis(x.Time), x.Session)
 	case core.StoredMessage:
 		return t.importMessage(q, x)
 	case core.StoredSeen:
-		home.remember(&home.seen, x.Key, millisOf(x.Time))
+		home.remember(&home.seen, x.Key, core.Millis(x.Time))
 	case core.StoredMove:
-		home.remember(&home.moves, x.Key, millisOf(x.Time))
+		home.remember(&home.moves, x.Key, core.Millis(x.Time))
 	}
 	return nil
 }
@@ -205,16 +207,16 @@ func (t *txn) importMessage(q *queue, x *core.Stored) error {
 		return core.Refuse(core.Conflict, "message %d comes after a message with a higher number", n)
 	}
 	e := t.newEntry(x.Message)
-	e.origin, e.enqueued, e.expires = x.EnqueuedSequenceNumber, millisOf(x.EnqueuedTime), millisOf(x.ExpiresAt)
+	e.origin, e.enqueued, e.expires = x.EnqueuedSequenceNumber, core.Millis(x.EnqueuedTime), core.Millis(x.ExpiresAt)
 	e.failures, e.sessionful = x.DeliveryCount, x.InSession
 	if !x.DeadLetteredTime.IsZero() {
-		e.change(func(more *extra) { more.died = millisOf(x.DeadLetteredTime) })
+		e.change(func(more *extra) { more.died = core.Millis(x.DeadLetteredTime) })
 	}
 	switch x.State {
 	case core.Deferred:
 		e.state = deferred
 	case core.Scheduled:
-		e.state, e.until, e.expires = scheduled, millisOf(x.ScheduledEnqueueTime), 0
+		e.state, e.until, e.expires = scheduled, core.Millis(x.ScheduledEnqueueTime), 0
 	}
 	last := q.last
 	q.last = n - 1

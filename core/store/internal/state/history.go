@@ -30,7 +30,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 		now = max(now, h.written[n-1])
 	}
 	if e.Time.IsZero() {
-		e.Time = instant(now)
+		e.Time = core.Instant(now)
 	}
 	home.addEvent(e, now)
 	last := len(h.events) - 1
@@ -99,7 +99,7 @@ func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, rea
 // noteArrival records that m was stored, or was refused as a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
-		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})
+		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: core.Instant(until)})
 	}
 }
 

@@ -68,7 +68,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("cannot lock messages of %v: %w", t.Ref, err)
 	}
-	return ds, instant(next), nil
+	return ds, core.Instant(next), nil
 }
 
 // oldest returns the message to deliver next: messages that were delivered before come first, then
@@ -96,7 +96,7 @@ func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.De
 	t.queue.move(e, as)
 	d := t.delivery(e)
 	d.LockToken = core.NewLockToken(t.Ref.Index, e.n, e.nonce)
-	d.LockedUntil = instant(e.until)
+	d.LockedUntil = core.Instant(e.until)
 	return d
 }
 
@@ -119,7 +119,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 			e.until = t.lockEnd()
 			t.queue.move(e, e.state)
 		}
-		answers[i].Until = instant(e.until)
+		answers[i].Until = core.Instant(e.until)
 	}
 	t.leave()
 	if err := p.stopped(); err != nil {

@@ -294,5 +294,5 @@ func (p *handle) Take(_ context.Context, r core.Rate, n int) (granted int, again
 	home := shard.entity(p.Subscription)
 	var next int64
 	granted, home.whole, next = r.Take(home.whole, p.millis()*1000, n)
-	return granted, instant((next + 999) / 1000), nil
+	return granted, core.Instant((next + 999) / 1000), nil
 }

@@ -48,7 +48,7 @@ func (s *Store) Start() error {
 }
 
 // Latest is the time of the last replayed call on the store itself, not on a view.
-func (s *Store) Latest() time.Time { return instant(s.latest) }
+func (s *Store) Latest() time.Time { return core.Instant(s.latest) }
 
 var errNoRecord = errors.New("a message refers to a record that is not in the same frame of the log")
 

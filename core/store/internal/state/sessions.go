@@ -17,7 +17,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 	case there:
 		l, ok, err = t.acceptSession(&r)
 		if !ok && err == nil {
-			next = instant(t.queue.next())
+			next = core.Instant(t.queue.next())
 		}
 		t.leave()
 		err = cmp.Or(p.stopped(), err)
@@ -66,7 +66,7 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 }
 
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
-	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: instant(x.Until)}
+	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: core.Instant(x.Until)}
 }
 
 // If l is lost or nil, enterSession returns SessionLockLost and begins no call. room is the result
@@ -112,7 +112,7 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 		return time.Time{}, err
 	}
 	t.queue.hold(x, x.Nonce, t.lockEnd())
-	until := instant(x.Until)
+	until := core.Instant(x.Until)
 	t.leave()
 	return until, p.stopped()
 }
@@ -265,9 +265,7 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 		told.Delayed = int64(x.pauses)
 		told.Locked, told.Deferred = told.Locked+told.Delayed, told.Deferred-told.Delayed
 		told.HasState, told.StateBytes = x.State != nil, int64(len(x.State))
-		if x.isHeld() {
-			told.LockedUntil = instant(x.Until)
-		}
+		told.LockedUntil = core.Instant(x.Until)
 		if content {
 			told.State = slices.Clone(x.State)
 		}

@@ -77,7 +77,7 @@ func (t *txn) settle(s *core.Settlement) error {
 }
 
 func (t *txn) activate(s *core.Settlement) error {
-	q, at := t.queue, millisOf(s.At)
+	q, at := t.queue, core.Millis(s.At)
 	e := t.inState(s.Token.SequenceNumber(), locked, lockedDeferred, deferred, scheduled)
 	switch {
 	case e == nil || at != 0 && e.state != scheduled:
@@ -86,7 +86,7 @@ func (t *txn) activate(s *core.Settlement) error {
 		e.until = at
 		q.move(e, scheduled)
 		if t.History.Max > 0 {
-			t.write(q, core.Event{Kind: core.EventScheduled, Number: t.number(e.n), Until: instant(at)})
+			t.write(q, core.Event{Kind: core.EventScheduled, Number: t.number(e.n), Until: core.Instant(at)})
 		}
 		t.wakeReceivers(q) // a waiting receiver must learn the new due time
 	case e.state == scheduled:
@@ -137,7 +137,7 @@ func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	}
 	q.delay(e, nonce, t.now+b.After(failures).Milliseconds())
 	if t.History.Max > 0 {
-		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: instant(e.until)})
+		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: core.Instant(e.until)})
 	}
 	t.wakeReceivers(q) // waiting receivers must learn when the delay ends
 	if e.session != nil {

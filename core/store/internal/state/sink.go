@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -265,13 +264,6 @@ func (l *ledger) note(effects ...Effect) {
 		x.Do(&effects[i])
 	}
 	x.Append()
-}
-
-func millisOf(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 type extra struct {

@@ -118,9 +118,7 @@ func (o *snapshotWriter) catalogue() {
 					continue
 				}
 				version := int64(0)
-				if t := s.topics[e.ID]; t != nil {
-					version = t.version
-				} else if t := s.topics[e.TopicID]; t != nil {
+				if t := cmp.Or(s.topics[e.ID], s.topics[e.TopicID]); t != nil {
 					version = t.version
 				}
 				o.do(Effect{Kind: EffectEntity, Number: version, Object: &e})

@@ -61,7 +61,7 @@ func (s *Store) View(f func(now time.Time) time.Time) *Store {
 	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }
 
-func (s *Store) Now() time.Time { return instant(s.millis()) }
+func (s *Store) Now() time.Time { return core.Instant(s.millis()) }
 
 func (s *Store) millis() int64 { return s.clock().UnixMilli() }
 
@@ -85,11 +85,4 @@ func (s *Store) Close() error {
 // Watch never calls Reserve or HandOver: they only save round trips to a server.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
-}
-
-func instant(millis int64) time.Time {
-	if millis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis).UTC()
 }

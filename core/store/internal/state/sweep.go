@@ -18,7 +18,7 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	defer t.leave()
-	return instant(t.queue.next()), nil
+	return core.Instant(t.queue.next()), nil
 }
 
 // sweep does what is due in q: it ends expired locks, then activates scheduled messages, then

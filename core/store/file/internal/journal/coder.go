@@ -138,12 +138,9 @@ func (c *coder) optionalTime(v *time.Time) {
 }
 
 func (c *coder) instant(v *time.Time) {
-	millis := int64(0)
-	if !v.IsZero() {
-		millis = v.UnixMilli()
-	}
-	if signed(c, &millis); c.decodes && millis != 0 {
-		*v = time.UnixMilli(millis).UTC()
+	millis := core.Millis(*v)
+	if signed(c, &millis); c.decodes {
+		*v = core.Instant(millis)
 	}
 }
 

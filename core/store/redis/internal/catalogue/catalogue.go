@@ -73,8 +73,8 @@ func decodeEntity(value string, accessed any) (e core.Entity, err error) {
 	if err = decode("entity", value, &e); err != nil {
 		return e, err
 	}
-	if at, ok := server.ScoreMillis(accessed); ok && server.Instant(at).After(e.AccessedAt) {
-		e.AccessedAt = server.Instant(at)
+	if at, ok := server.ScoreMillis(accessed); ok && core.Instant(at).After(e.AccessedAt) {
+		e.AccessedAt = core.Instant(at)
 	}
 	return e, nil
 }
@@ -88,8 +88,9 @@ func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name str
 func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.server.Names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	reply, err := s.server.Eval(ctx, sc, keys, all...)
-	if conn.MayHaveRun(err) {
-		s.changes.notifyUncertain(namespace, names)
+	if conn.MayHaveRun(err) { // the change may have happened, or may still happen
+		s.changes.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
+		s.changes.notify(namespace, names...)
 	}
 	return reply, err
 }
@@ -303,16 +304,12 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	return es, nil
 }
 
-func nameMember(kind core.Kind, folded string) string {
-	return strconv.Itoa(int(kind)) + ":" + folded
-}
-
 func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil
 	}
-	prefix := nameMember(l.Kind, "")
+	prefix := strconv.Itoa(int(l.Kind)) + ":"
 	if l.Kind == core.Subscription {
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
@@ -359,8 +356,8 @@ func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q co
 		}
 		version, _ = reply[0].(int64)
 		defer s.changes.notify(e.Namespace, names...)
-		if at, err := s.server.RDB.ZScore(ctx, k.Accessed, folded).Result(); err == nil && server.Instant(int64(at)).After(e.AccessedAt) {
-			e.AccessedAt = server.Instant(int64(at))
+		if at, err := s.server.RDB.ZScore(ctx, k.Accessed, folded).Result(); err == nil && core.Instant(int64(at)).After(e.AccessedAt) {
+			e.AccessedAt = core.Instant(int64(at))
 		}
 		return s.fence(ctx, k, e.TopicID, e.Partitions, reply[0])
 	})

@@ -89,12 +89,6 @@ func (c *changes) notify(namespace string, names ...string) {
 	}
 }
 
-// notifyUncertain is for a change whose answer was lost: it may have happened, or may still happen.
-func (c *changes) notifyUncertain(namespace string, names []string) {
-	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
-	c.notify(namespace, names...)
-}
-
 // isOwn reports whether this store published the change, and so has already called its watchers.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,7 +43,7 @@ type watched struct {
 type listener struct {
 	pubsub   *redis.PubSub
 	channels map[string]struct{}
-	broken   chan struct{} // closed when the connection breaks
+	broken   atomic.Bool // the connection
 }
 
 const pollInterval = time.Second
@@ -148,14 +149,14 @@ func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 		wanted[node][channel] = struct{}{}
 	}
 	for node, ln := range b.listeners {
-		if wanted[node] == nil || ln.isBroken() {
+		if wanted[node] == nil || ln.broken.Load() {
 			b.drop(node)
 		}
 	}
 	for node, channels := range wanted {
 		ln := b.listeners[node]
 		if ln == nil {
-			ln = &listener{channels: make(map[string]struct{}), broken: make(chan struct{})}
+			ln = &listener{channels: make(map[string]struct{})}
 			b.listeners[node] = ln
 		}
 		b.subscribe(ctx, node, ln, channels, listeners)
@@ -198,7 +199,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 
 // listenTo wakes watchers for each message on their channel, and when the channel is subscribed.
 func (b *Bells) listenTo(ctx context.Context, ln *listener) {
-	defer close(ln.broken)
+	defer ln.broken.Store(true)
 	server.Listen(ctx, ln.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
@@ -214,15 +215,6 @@ func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 			b.wakeWatchers(m.Channel, core.SessionKey(m.Payload))
 		}
 	})
-}
-
-func (ln *listener) isBroken() bool {
-	select {
-	case <-ln.broken:
-		return true
-	default:
-		return false
-	}
 }
 
 func (b *Bells) drop(node *redis.Client) {
@@ -255,7 +247,7 @@ func (b *Bells) poll(ctx context.Context) {
 			continue
 		}
 		at, err := reply.Int64()
-		if wait := server.Instant(at).Sub(b.server.Now()); err == nil && wait <= pollInterval {
+		if wait := core.Instant(at).Sub(b.server.Now()); err == nil && wait <= pollInterval {
 			time.AfterFunc(wait, wake)
 		}
 	}

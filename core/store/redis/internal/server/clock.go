@@ -90,14 +90,6 @@ func (s *Server) Now() time.Time { return s.Clock.now().UTC() }
 
 func (s *Server) Millis() int64 { return s.Now().UnixMilli() }
 
-// Instant returns the zero time for 0.
-func Instant(millis int64) time.Time {
-	if millis == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(millis).UTC()
-}
-
 var errNoMaster = errors.New("the Redis cluster has no master")
 
 // ReadClock asks the server for its time. The server reads its clock between the request and the
