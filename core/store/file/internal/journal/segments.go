@@ -32,27 +32,6 @@ func (s *scan) add(segment uint32, bytes int64) {
 	s.live[segment] += bytes
 }
 
-// run adds up consecutive records of one segment, so that scan.mu is locked only once for them.
-type run struct {
-	*scan
-	segment uint32
-	bytes   int64
-}
-
-func (r *run) found(ref state.Ref) {
-	if id := walRef(ref).Segment(); id != r.segment {
-		r.end()
-		r.segment, r.bytes = id, 0
-	}
-	r.bytes += walRef(ref).Footprint()
-}
-
-func (r *run) end() {
-	if r.bytes > 0 {
-		r.add(r.segment, r.bytes)
-	}
-}
-
 // Snapshot writes a snapshot, and removes or compacts segments. size is 0 if it wrote no snapshot.
 func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
 	j.bodies.Lock() // each large body in segments is now either pending or has its frame in the log
@@ -63,9 +42,12 @@ func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64,
 	from := j.log.End()
 	info, err := j.log.WriteSnapshot(ctx, from, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<16)
-		run := &run{scan: sc}
-		defer run.end()
-		return errors.Join(Write(out, store, j.End, run.found), out.Flush())
+		own := make(map[uint32]int64) // without a mutex for each record
+		err := Write(out, store, j.End, func(r state.Ref) { own[walRef(r).Segment()] += walRef(r).Footprint() })
+		for id, bytes := range own {
+			sc.add(id, bytes)
+		}
+		return errors.Join(err, out.Flush())
 	})
 	j.scan.Store(nil)
 	if err != nil {

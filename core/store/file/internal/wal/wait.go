@@ -22,18 +22,14 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 		l.lead()
 	}
 	if pos <= l.Durable() { // perhaps pos became durable before w was added
-		l.waits.remove(w)
 		return l.Err()
 	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
-		l.waits.remove(w)
 		return context.Cause(ctx)
 	case <-l.failed:
-		l.waits.remove(w)
 	case <-l.ended:
-		l.waits.remove(w)
 	}
 	if err := l.Err(); err != nil {
 		return err
@@ -51,8 +47,9 @@ type waits struct {
 }
 
 type waiter struct {
-	pos  Position
-	done chan struct{} // gets one value when pos is durable
+	pos    Position
+	done   chan struct{} // gets one value when pos is durable
+	listed bool          // in waits.list
 }
 
 func (w *waits) add(pos Position) *waiter {
@@ -64,27 +61,22 @@ func (w *waits) add(pos Position) *waiter {
 	} else {
 		x = &waiter{done: make(chan struct{}, 1)}
 	}
-	x.pos = pos
+	x.pos, x.listed = pos, true
 	w.list = append(w.list, x)
 	return x
 }
 
-// remove takes x out of the list, and discards the signal that x.done may contain.
-func (w *waits) remove(x *waiter) {
+// release discards the signal that x.done may contain.
+func (w *waits) release(x *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i := slices.Index(w.list, x); i >= 0 {
-		w.list = slices.Delete(w.list, i, i+1)
+	if x.listed {
+		w.list = slices.DeleteFunc(w.list, func(other *waiter) bool { return other == x })
 	}
 	select {
 	case <-x.done:
 	default:
 	}
-}
-
-func (w *waits) release(x *waiter) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.spare = append(w.spare, x)
 }
 
@@ -94,6 +86,7 @@ func (w *waits) signal(pos Position) {
 	left := w.list[:0]
 	for _, x := range w.list {
 		if x.pos <= pos {
+			x.listed = false
 			x.done <- struct{}{}
 		} else {
 			left = append(left, x)
