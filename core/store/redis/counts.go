@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
@@ -23,12 +23,6 @@ const (
 // errDue means that something is due, so the queue must be swept before it is counted.
 var errDue = errors.New("something is due")
 
-type countGroup struct {
-	queue core.Ref
-	at    []int // indexes of the queue and its sub-queues in the arguments of StatsOf
-	err   error
-}
-
 func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage, error) {
 	return nil, nil
 }
@@ -37,7 +31,6 @@ func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage
 // is due in a queue, StatsOf sweeps and counts that queue separately.
 func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
-	groups := groupByQueue(ps)
 	if err := s.server.Enter(ctx); err != nil {
 		for i := range counted {
 			counted[i].Err = fmt.Errorf("count: %w", err)
@@ -45,103 +38,89 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 		return counted
 	}
 	defer s.server.Calls.Done()
-	s.count(ctx, groups, ps, counted)
-	s.measureCounted(ctx, groups, ps, counted)
-	slots := make(chan struct{}, countedAtOnce)
-	var wg sync.WaitGroup
-	for _, g := range groups {
-		if !errors.Is(g.err, errDue) {
-			for _, at := range g.at {
-				counted[at].Err = s.server.WrapError("count in "+s.server.Names.Prefix(g.queue), g.err)
-			}
-			continue
+	s.count(ctx, ps, counted)
+	s.measureCounted(ctx, ps, counted)
+	var due errgroup.Group
+	due.SetLimit(countedAtOnce)
+	for i := range counted {
+		if errors.Is(counted[i].Err, errDue) {
+			due.Go(func() error {
+				counted[i].Stats, counted[i].Err = (&handle{s, place{ps[i].Ref, ps[i].Policy}}).stats(ctx)
+				return nil
+			})
+		} else {
+			counted[i].Err = s.server.WrapError("count in "+s.server.Names.Prefix(ps[i].Ref), counted[i].Err)
 		}
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			for _, at := range g.at {
-				counted[at].Stats, counted[at].Err = (&handle{s, place{ps[at].Ref, ps[at].Policy}}).stats(ctx)
-			}
-		})
 	}
-	wg.Wait()
+	_ = due.Wait() // no function fails
 	return counted
 }
 
-func groupByQueue(ps []core.Partition) (groups []*countGroup) {
-	known := make(map[core.Ref]*countGroup, len(ps))
+func (s *Store) count(ctx context.Context, ps []core.Partition, counted []core.Counted) {
+	now := s.millis()
+	var queues []core.Ref
+	at := make(map[core.Ref][]int, len(ps)) // indexes in ps of the queue and its sub-queues
 	for i := range ps {
 		r := ps[i].Ref
 		r.Sub = core.Main
-		g := known[r]
-		if g == nil {
-			g = &countGroup{queue: r}
-			known[r] = g
-			groups = append(groups, g)
+		if at[r] == nil {
+			queues = append(queues, r)
 		}
-		g.at = append(g.at, i)
+		at[r] = append(at[r], i)
 	}
-	return groups
-}
-
-func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
-	now := s.millis()
-	keys := make([][]any, len(groups))
-	for i, g := range groups {
-		r := g.queue
-		keys[i] = append(keys[i], keyspace.WithSuffixes(s.server.Names.Prefix(r), queueCountSuffixes)...)
+	replies := s.server.Piped(ctx, len(queues), func(i int) []any {
+		r := queues[i]
+		keys := keyspace.WithSuffixes(s.server.Names.Prefix(r), queueCountSuffixes)
 		for r.Sub = range core.SubQueues {
-			keys[i] = append(keys[i], keyspace.WithSuffixes(s.server.Names.Prefix(r), countSuffixes)...)
+			keys = append(keys, keyspace.WithSuffixes(s.server.Names.Prefix(r), countSuffixes)...)
 		}
-	}
-	replies := s.server.Piped(ctx, len(groups), func(i int) []any { return script.Counts.Command(keys[i], now) })
-	for i, g := range groups {
-		g.err = g.read(replies[i], ps, counted)
-	}
-}
-
-func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.Counted) error {
-	all, err := reply.Slice()
-	if err != nil {
-		return err
-	}
-	switch word, _ := server.First(all).(string); {
-	case word == "due":
-		return errDue
-	case word != "ok" || len(all) != 3+5*int(core.SubQueues):
-		return server.ErrReply
-	}
-	numbers := make([]int64, len(all))
-	for i := range all[1:] {
-		numbers[1+i], _ = all[1+i].(int64)
-	}
-	for _, at := range g.at {
-		sub := numbers[3+5*int(ps[at].Sub):]
-		counted[at].Stats = core.Stats{Ready: sub[0], Locked: sub[1], Deferred: sub[2], Scheduled: sub[3], Enqueued: sub[4]}
-		if ps[at].Sessions && ps[at].Sub == core.Main {
-			counted[at].Stats.SessionsHeld, counted[at].Stats.SessionsWaiting = numbers[1], numbers[2]
-		}
-	}
-	return nil
-}
-
-func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
-	var asked []place
-	var places []int
-	var of []*countGroup
-	for _, g := range groups {
-		for _, at := range g.at {
-			x := &counted[at].Stats
-			if g.err == nil && (ps[at].Sub == core.Main || x.Ready+x.Locked+x.Deferred+x.Scheduled > 0) {
-				asked, places, of = append(asked, place{ps[at].Ref, ps[at].Policy}), append(places, at), append(of, g)
+		return script.Counts.Command(keys, now)
+	})
+	for i, queue := range queues {
+		numbers, err := parseCounts(replies[i])
+		for _, k := range at[queue] {
+			if counted[k].Err = err; err != nil {
+				continue
+			}
+			sub := numbers[2+5*int(ps[k].Sub):]
+			counted[k].Stats = core.Stats{Ready: sub[0], Locked: sub[1], Deferred: sub[2], Scheduled: sub[3], Enqueued: sub[4]}
+			if ps[k].Sessions && ps[k].Sub == core.Main {
+				counted[k].Stats.SessionsHeld, counted[k].Stats.SessionsWaiting = numbers[0], numbers[1]
 			}
 		}
 	}
-	sizes, errs := s.sizes(ctx, asked)
-	for i, at := range places {
-		counted[at].Stats.Bytes = sizes[i]
-		if errs[i] != nil {
-			of[i].err = errs[i]
+}
+
+func parseCounts(reply *redis.Cmd) ([]int64, error) {
+	all, err := reply.Slice()
+	if err != nil {
+		return nil, err
+	}
+	switch word, _ := server.First(all).(string); {
+	case word == "due":
+		return nil, errDue
+	case word != "ok" || len(all) != 3+5*int(core.SubQueues):
+		return nil, server.ErrReply
+	}
+	numbers := make([]int64, len(all)-1)
+	for i := range numbers {
+		numbers[i], _ = all[1+i].(int64)
+	}
+	return numbers, nil
+}
+
+// measureCounted leaves out empty sub-queues.
+func (s *Store) measureCounted(ctx context.Context, ps []core.Partition, counted []core.Counted) {
+	var asked []place
+	var places []int
+	for i := range ps {
+		x := &counted[i].Stats
+		if counted[i].Err == nil && (ps[i].Sub == core.Main || x.Ready+x.Locked+x.Deferred+x.Scheduled > 0) {
+			asked, places = append(asked, place{ps[i].Ref, ps[i].Policy}), append(places, i)
 		}
+	}
+	sizes, errs := s.sizes(ctx, asked)
+	for k, i := range places {
+		counted[i].Stats.Bytes, counted[i].Err = sizes[k], errs[k]
 	}
 }
