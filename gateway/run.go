@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -55,12 +56,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		_, _ = fmt.Fprintln(stderr, "crosstown: interrupted")
 		return exitFailure
 	case !understood:
-		value, isValue := errors.AsType[*pflag.InvalidValueError](err)
-		if number, isNumber := errors.AsType[*strconv.NumError](err); isValue && isNumber {
-			flag := value.GetFlag()
-			err = fmt.Errorf("--%s is %q (%w): write a value of the type %s", flag.Name, value.GetValue(), number.Err, flag.Value.Type())
-		}
-		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
+		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", misuse(called, err), called.CommandPath())
 		return exitUsage
 	case isAn[config.Problems](err):
 		_, _ = fmt.Fprintf(stderr, "crosstown: the settings are wrong:\n  %s\n", indent(err.Error()))
@@ -72,6 +68,38 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
 		return exitFailure
 	}
+}
+
+// Cobra's texts for wrong command lines, and what replaces them, with the names of the flags.
+var (
+	wrongArguments = regexp.MustCompile(`arg\(s\),.* received (\d+)$`)
+	wrongFlags     = []struct {
+		theirs *regexp.Regexp
+		ours   string
+	}{
+		{regexp.MustCompile(`none of the others can be; \[(.*)\] were all set$`), "%s cannot be combined: use one of them"},
+		{regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`), "no flag is given: use at least one of %s"},
+		{regexp.MustCompile(`^required flag\(s\) "(.*)" not set$`), "%s is missing: the command requires it"},
+	}
+)
+
+// misuse says in this project's words what cobra and pflag say about the command line of c.
+func misuse(c *cobra.Command, err error) error {
+	value, isValue := errors.AsType[*pflag.InvalidValueError](err)
+	if number, isNumber := errors.AsType[*strconv.NumError](err); isValue && isNumber {
+		flag := value.GetFlag()
+		return fmt.Errorf("--%s is %q (%w): write a value of the type %s", flag.Name, value.GetValue(), number.Err, flag.Value.Type())
+	}
+	if m := wrongArguments.FindStringSubmatch(err.Error()); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return fmt.Errorf("the command line has %s: write %s", command.Plural(n, "argument"), c.UseLine())
+	}
+	for _, each := range wrongFlags {
+		if m := each.theirs.FindStringSubmatch(err.Error()); m != nil {
+			return fmt.Errorf(each.ours, "--"+strings.NewReplacer(`", "`, ", --", " ", ", --").Replace(m[1]))
+		}
+	}
+	return err
 }
 
 func isAn[E error](err error) bool {
