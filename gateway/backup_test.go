@@ -32,7 +32,7 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		{"restore " + filepath.Join(dir, "none"), exitFailure, "no such file"},
 		{"restore", exitFailure, "the backup is empty"},
 		{"backup --store nonsense", exitUsage, "nonsense"},
-		{"backup a b", exitUsage, "accepts at most 1 arg"},
+		{"backup a b", exitUsage, "the command line has 2 arguments"},
 	} {
 		code, _, stderr := invoke(t, nil, append(strings.Fields(c.args), "--data", dir)...)
 		if code != c.code || !strings.Contains(stderr, c.wanted) {

@@ -251,7 +251,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no gateway to manage", nowhere, []string{"queue", "list"}, exitFailure, []string{"cannot connect to localhost:"}},
 		{"no such queue", g.connection, []string{"receive", "nope"}, exitFailure, []string{"nope", "crosstown queue list"}},
 		{"no such queue to show", g.connection, []string{"queue", "show", "nope"}, exitFailure, []string{`queue "nope" does not exist`}},
-		{"no such queue to delete", g.connection, []string{"queue", "delete", "nope"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found: list the names with: crosstown queue list, or topic list, subscription list TOPIC\n"}},
+		{"no such queue to delete", g.connection, []string{"queue", "delete", "nope"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found: list the names with: crosstown queue list, topic list, subscription list TOPIC, or rule list TOPIC SUBSCRIPTION\n"}},
 		{"a queue twice", g.connection, []string{"queue", "create", "twice"}, exitFailure, []string{"The messaging entity 'twice' already exists\n"}},
 		{"a name that cannot be", g.connection, []string{"queue", "create", "a b"}, exitFailure, []string{"crosstown: The entity name 'a b' is not allowed because of ' '"}},
 		{"wrong key", wrong, []string{"peek", "q"}, exitFailure, []string{"crosstown: InvalidSignature: The token has an invalid signature: check the policy"}},

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
-const ListHint = "list the names with: crosstown queue list, or topic list, subscription list TOPIC"
+const listHint = "list the names with: crosstown queue list, topic list, subscription list TOPIC, or rule list TOPIC SUBSCRIPTION"
 
 type explained struct {
 	text string
@@ -99,7 +99,7 @@ var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, a
 func (t *Target) withRemedy(status int, text string) error {
 	switch status {
 	case http.StatusNotFound:
-		return fmt.Errorf("%s: %s", text, ListHint)
+		return fmt.Errorf("%s: %s", text, listHint)
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%s: %s", text, t.policyHint())
 	}

@@ -64,7 +64,8 @@ func (m *manager) done(err error, did, kind, name string) error {
 
 func missing(err error, kind, name string) error {
 	if errors.Is(err, core.NotFound) {
-		return fmt.Errorf("%s %q does not exist: %s", kind, name, command.ListHint)
+		args := map[string]string{"subscription": " TOPIC", "rule": " TOPIC SUBSCRIPTION"}
+		return fmt.Errorf("%s %q does not exist: list the names with: crosstown %[1]s list%[3]s", kind, name, args[kind])
 	}
 	return err
 }
