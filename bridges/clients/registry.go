@@ -53,20 +53,15 @@ func (c *Registry) IsOperator(id core.Identity) bool {
 // Connections lists the connections of id's namespace, or those of all namespaces if id is an
 // operator. id needs Manage on its namespace.
 func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges.Connection, error) {
-	var all []bridges.Connection
-	err := c.each(ctx, id, func(_ bridges.Census, found []bridges.Connection) { all = append(all, found...) })
-	return all, err
-}
-
-// each calls f with each bridge, and those of its connections that id may see.
-func (c *Registry) each(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) error {
 	if err := id.Check(core.Manage, "", time.Now()); err != nil {
-		return err
+		return nil, err
 	}
-	c.ask(ctx, id, f)
-	return nil
+	var all []bridges.Connection
+	c.ask(ctx, id, func(_ bridges.Census, found []bridges.Connection) { all = append(all, found...) })
+	return all, nil
 }
 
+// ask calls f with each bridge, and those of its connections that id may see.
 func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) {
 	ctx, cancel := context.WithTimeout(ctx, censusTime)
 	defer cancel()
@@ -101,16 +96,16 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 // Close closes the connection with this id, as Connections lists it, and returns its description.
 // Calls in flight may finish first. The error is NotFound if id has no right to see the connection.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
+	if err := id.Check(core.Manage, "", time.Now()); err != nil {
+		return bridges.Connection{}, err
+	}
 	var closed *bridges.Connection
-	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {
+	c.ask(ctx, id, func(census bridges.Census, found []bridges.Connection) {
 		at := slices.IndexFunc(found, func(o bridges.Connection) bool { return o.ID == connection })
 		if at >= 0 && census.CloseConnection(connection) {
 			closed = &found[at]
 		}
 	})
-	if err != nil {
-		return bridges.Connection{}, err
-	}
 	if closed == nil {
 		return bridges.Connection{}, core.Refuse(core.NotFound, "This gateway has no connection '%.40s'. It may have ended.", connection)
 	}

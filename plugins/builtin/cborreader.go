@@ -185,38 +185,34 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// element reads one of n elements. If n is forever (unknown), ok is false at the final break.
-func (r *cborReader) element(n uint64) (v any, ok bool) {
-	if v, ok = r.value(); !ok && n != forever {
-		r.fail(strayBreak)
+// items calls visit with each of n items. If n is forever (unknown), a break ends them.
+func (r *cborReader) items(n uint64, visit func(v any)) {
+	r.enter()
+	defer r.leave()
+	for left := n; left > 0 && r.err == nil; left-- {
+		v, ok := r.value()
+		if !ok && n != forever {
+			r.fail(strayBreak)
+		}
+		if !ok {
+			return
+		}
+		visit(v)
 	}
-	return v, ok
 }
 
 func (r *cborReader) list(n uint64) any {
-	r.enter()
-	defer r.leave()
 	l := make(value.List, 0, r.room(n))
-	for left := n; left > 0 && r.err == nil; left-- {
-		v, ok := r.element(n)
-		if !ok {
-			break
-		}
+	r.items(n, func(v any) {
 		r.spend(1)
 		l = append(l, v)
-	}
+	})
 	return l
 }
 
 func (r *cborReader) entries(n uint64) any {
-	r.enter()
-	defer r.leave()
 	m := make(value.Map, 0, r.room(n))
-	for left := n; left > 0 && r.err == nil; left-- {
-		key, ok := r.element(n)
-		if !ok {
-			break
-		}
+	r.items(n, func(key any) {
 		if !isKey(key) {
 			r.fail(deepKey)
 		}
@@ -226,7 +222,7 @@ func (r *cborReader) entries(n uint64) any {
 		}
 		r.spend(2)
 		m = append(m, value.Entry{Key: key, Value: v})
-	}
+	})
 	if r.err == nil && !isDistinct(m) {
 		r.fail(sameKey)
 	}
