@@ -88,17 +88,13 @@ func DecodeTransactionRequest(b []byte, lim value.Limits) (TransactionRequest, e
 	var r TransactionRequest
 	switch d {
 	case DescDeclare:
-		declare := &Declare{}
-		l.raw("global-id", &declare.GlobalID)
-		r = declare
+		r = &Declare{}
 	case DescDischarge:
-		discharge := &Discharge{}
-		l.txnID(&discharge.TxnID)
-		l.flag("fail", &discharge.Fail)
-		r = discharge
+		r = &Discharge{}
 	default:
 		return nil, refuse(CondNotImplemented, "%s is not a transaction request", d)
 	}
+	r.fields(&l)
 	if err := l.done(); err != nil {
 		return nil, err
 	}

@@ -344,6 +344,13 @@ func (s *TransactionalState) fields(l *list) {
 	l.state("outcome", &s.Outcome)
 }
 
+func (r *Declare) fields(l *list) { l.raw("global-id", &r.GlobalID) }
+
+func (r *Discharge) fields(l *list) {
+	l.txnID(&r.TxnID)
+	l.flag("fail", &r.Fail)
+}
+
 func (l *list) txnID(id *[]byte) {
 	if l.binary("txn-id", id, MaxTxnID); *id == nil {
 		l.invalid("txn-id", "is mandatory")

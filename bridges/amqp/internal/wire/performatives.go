@@ -6,17 +6,7 @@ import "github.com/crosstown-mq/crosstown/core/value"
 // are named as in the specification. A nil slice or map, and an empty string or symbol, are absent
 // fields. Decoding fails if a mandatory field, which has a plain type, is missing. Fields whose
 // default is not zero have optional types.
-type Performative interface{ performative() }
-
-func (*Open) performative()        {}
-func (*Begin) performative()       {}
-func (*Attach) performative()      {}
-func (*Flow) performative()        {}
-func (*Transfer) performative()    {}
-func (*Disposition) performative() {}
-func (*Detach) performative()      {}
-func (*End) performative()         {}
-func (*Close) performative()       {}
+type Performative interface{ fields(l *list) }
 
 // Values of absent fields, AMQP 1.0 §2.7.
 const (
@@ -184,12 +174,6 @@ type End struct{ Error *Error }
 // Close ends a connection, §2.7.9.
 type Close struct{ Error *Error }
 
-func (*SASLMechanisms) performative() {}
-func (*SASLInit) performative()       {}
-func (*SASLChallenge) performative()  {}
-func (*SASLResponse) performative()   {}
-func (*SASLOutcome) performative()    {}
-
 // SASLMechanisms lists the mechanisms that the server offers, AMQP 1.0 §5.3.3.1.
 type SASLMechanisms struct{ Mechanisms []value.Symbol }
 
@@ -270,10 +254,7 @@ type TransactionalState struct {
 
 // TransactionRequest is a *Declare or *Discharge, in the value section of a message to a
 // Coordinator.
-type TransactionRequest interface{ transactionRequest() }
-
-func (*Declare) transactionRequest()   {}
-func (*Discharge) transactionRequest() {}
+type TransactionRequest interface{ fields(l *list) }
 
 // Declare begins a transaction, AMQP 1.0 §4.5.2.
 type Declare struct {
