@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -18,9 +19,7 @@ type ending struct {
 
 func (c *conn) disconnected(err error) {
 	c.gone = true
-	if c.lost == nil {
-		c.lost = err
-	}
+	c.lost = cmp.Or(c.lost, err)
 	c.eng.Abandon()
 }
 

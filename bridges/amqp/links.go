@@ -28,9 +28,7 @@ func (c *conn) Opened(o *wire.Open) {
 	c.product = productOf(o)
 	c.ctx = core.WithDisconnect(core.WithPeer(c.ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product)), c.disconnect)
 	c.hostname = cmp.Or(o.Hostname, c.hostname)
-	if c.host == "" {
-		c.host = hostOf(o.Hostname)
-	}
+	c.host = cmp.Or(c.host, hostOf(o.Hostname))
 }
 
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -307,8 +308,8 @@ func (t *transaction) next() {
 
 // spoil makes a transaction fail, because one of its operations was not enlisted.
 func (c *conn) spoil(state wire.TransactionalState, err error) {
-	if t := c.transactions[string(state.TxnID)]; t != nil && t.failed == nil {
-		t.failed = err
+	if t := c.transactions[string(state.TxnID)]; t != nil {
+		t.failed = cmp.Or(t.failed, err)
 	}
 }
 
@@ -322,9 +323,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 		if err = t.reaches(l, addr); err == nil && c.enlisted > 0 && c.enlisted+size > maxEnlistedBytes {
 			err = core.Refuse(core.QuotaExceeded, "The messages in the connection's open transactions take more than %d bytes: commit some transactions.", maxEnlistedBytes)
 		}
-		if t.failed == nil {
-			t.failed = err
-		}
+		t.failed = cmp.Or(t.failed, err)
 	}
 	if err != nil {
 		added(t, err)
@@ -341,9 +340,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 			if err == nil && t.over {
 				err = unknown(t.id) // the link has ended meanwhile, and the transaction with it
 			}
-			if err != nil && t.failed == nil {
-				t.failed = err
-			}
+			t.failed = cmp.Or(t.failed, err)
 			added(t, err)
 		}
 	})
@@ -353,12 +350,15 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	m.Cost = costOf(&m)
 	id, size, txn := s.conn.identity, int64(len(m.Payload))+m.Cost, bytes.Clone(state.TxnID)
-	if err := s.conn.afford(m.Cost); err != nil {
-		s.conn.spoil(state, err)
+	added := func(_ *transaction, err error) {
 		if !m.Settled {
 			s.link.Settle(m.ID, s.conn.enlisting(s.link, txn, wire.Accepted{}, err, s.addr))
 		}
 		s.link.Replenish(1)
+	}
+	if err := s.conn.afford(m.Cost); err != nil {
+		s.conn.spoil(state, err)
+		added(nil, err)
 		return
 	}
 	s.conn.enlist(s.link, s.addr, txn, size, func(ctx context.Context, work core.Transaction) error {
@@ -368,12 +368,7 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 			return err
 		}
 		return work.Send(ctx, id, s.destination, s.via, group)
-	}, func(_ *transaction, err error) {
-		if !m.Settled {
-			s.link.Settle(m.ID, s.conn.enlisting(s.link, txn, wire.Accepted{}, err, s.addr))
-		}
-		s.link.Replenish(1)
-	})
+	}, added)
 }
 
 // enlist adds a settlement to a transaction. before is not nil if the delivery has an outcome in

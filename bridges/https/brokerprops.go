@@ -1,6 +1,7 @@
 package https
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,9 +100,7 @@ func parseDate(s string) (time.Time, error) {
 		if err == nil {
 			return t.UTC().Truncate(time.Millisecond), nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return time.Time{}, first
 }

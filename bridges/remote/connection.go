@@ -157,9 +157,7 @@ func (l *connection) receiver(ctx context.Context, entity string, within time.Du
 		return nil, err
 	}
 	o.Credit = -1
-	if o.RequestedSenderSettleMode == nil {
-		o.RequestedSenderSettleMode = goamqp.SenderSettleModeUnsettled.Ptr()
-	}
+	o.RequestedSenderSettleMode = cmp.Or(o.RequestedSenderSettleMode, goamqp.SenderSettleModeUnsettled.Ptr())
 	return l.session.NewReceiver(ctx, entity, o)
 }
 

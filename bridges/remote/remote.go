@@ -143,9 +143,7 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 const awayText = "the remote is disconnected; connecting again later"
 
 func (r *Remote) lost(err error, text string) {
-	if err == nil {
-		err = errors.New("the connection was closed")
-	}
+	err = cmp.Or(err, errors.New("the connection was closed"))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.connection != nil || r.err == nil || r.err.Error() != err.Error() {

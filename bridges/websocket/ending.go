@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -52,9 +53,7 @@ func (c *conn) disconnected(err error) {
 			err = closed
 		}
 	}
-	if c.lost == nil {
-		c.lost = err
-	}
+	c.lost = cmp.Or(c.lost, err)
 	c.said = true
 	c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)
 	c.letGo()

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,7 @@ func words(err error) (core.Code, string) {
 	if code == core.Internal {
 		text = ""
 	}
-	if text == "" {
-		text = refusals.Text(code)
-	}
-	return code, text
+	return code, cmp.Or(text, refusals.Text(code))
 }
 
 // writeError writes the members that describe an error, and logs it under the tracking id among

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -164,10 +165,7 @@ func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" {
 		return "", 0, false, false
 	}
-	if digits == "" {
-		digits = "0"
-	}
-	return digits, e - len(fraction), negative, true
+	return cmp.Or(digits, "0"), e - len(fraction), negative, true
 }
 
 // Int converts any integer type. ok is false for other types, and for numbers of more than 63 bits.

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -48,11 +49,7 @@ type walk struct {
 	err  error
 }
 
-func (w *walk) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
+func (w *walk) fail(err error) { w.err = cmp.Or(w.err, err) }
 
 func (w *walk) enter() {
 	if w.left--; w.left < 0 {

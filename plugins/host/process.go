@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -30,9 +31,10 @@ type process struct {
 	ended  string
 	failed bool // the process ended by itself with a status other than 0
 
+	pid atomic.Int64 // 0: not started
+
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	pid    int    // 0: not started
 	killed bool   // the process must not be started any more
 	said   string // first line of the output
 }
@@ -73,7 +75,7 @@ func (p *process) Start(context.Context) error {
 		closeFiles(ours[:]...)
 		return err
 	}
-	p.pid = cmd.Process.Pid
+	p.pid.Store(int64(cmd.Process.Pid))
 	var read sync.WaitGroup
 	read.Go(func() { p.followStdout(ours[0]) })
 	read.Go(func() { p.out.follow(ours[1]) })
@@ -92,20 +94,14 @@ func (p *process) Start(context.Context) error {
 	return nil
 }
 
-func (p *process) started() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pid != 0
-}
+func (p *process) started() bool { return p.pid.Load() != 0 }
 
 func (p *process) signal(s syscall.Signal) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	select {
 	case <-p.exited:
 	default:
-		if p.pid != 0 {
-			signalGroup(p.pid, s)
+		if p.started() {
+			signalGroup(int(p.pid.Load()), s)
 		}
 	}
 }
@@ -170,12 +166,10 @@ func (p *process) Name() string {
 
 // ID returns "" if the process has not started.
 func (p *process) ID() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pid == 0 {
+	if !p.started() {
 		return ""
 	}
-	return strconv.Itoa(p.pid)
+	return strconv.FormatInt(p.pid.Load(), 10)
 }
 
 // Diagnose returns nothing, because output reads what the process writes.

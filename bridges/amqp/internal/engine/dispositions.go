@@ -62,15 +62,8 @@ func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.Delive
 
 func alike(a, b wire.DeliveryState) bool {
 	switch a := a.(type) {
-	case wire.Accepted:
-		_, ok := b.(wire.Accepted)
-		return ok
-	case wire.Released:
-		_, ok := b.(wire.Released)
-		return ok
-	case wire.Rejected:
-		b, ok := b.(wire.Rejected)
-		return ok && a.Error == nil && b.Error == nil
+	case wire.Accepted, wire.Released, wire.Rejected:
+		return a == b
 	case wire.Modified:
 		b, ok := b.(wire.Modified)
 		return ok && a.DeliveryFailed == b.DeliveryFailed && a.UndeliverableHere == b.UndeliverableHere &&

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -197,9 +198,8 @@ func (l *list) rawMap(name string, v *[]byte) {
 
 func (l *list) write(v any) {
 	b, err := value.Append(l.b, v)
-	if l.wrote(b); l.err == nil {
-		l.err = err
-	}
+	l.wrote(b)
+	l.err = cmp.Or(l.err, err)
 }
 
 func (l *list) decoded(name string) any {
@@ -299,9 +299,7 @@ func (l *list) close(in *list) {
 	} else {
 		err = in.done()
 	}
-	if l.err == nil {
-		l.err = err
-	}
+	l.err = cmp.Or(l.err, err)
 }
 
 // readDescriptor returns 0 for an unknown descriptor.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -128,9 +129,7 @@ func (l *list) target(p *Attach) {
 	}
 	switch in.of {
 	case DescTarget:
-		if p.Target == nil {
-			p.Target = &Target{}
-		}
+		p.Target = cmp.Or(p.Target, &Target{})
 		opt(&in, "address", &p.Target.Address, asText)
 		opt(&in, "durable", &p.Target.Durable, asUint32)
 		in.symbol("expiry-policy", &p.Target.ExpiryPolicy)
@@ -139,9 +138,7 @@ func (l *list) target(p *Attach) {
 		in.mapping("dynamic-node-properties", &p.Target.DynamicNodeProperties)
 		in.symbols("capabilities", &p.Target.Capabilities)
 	case DescCoordinator:
-		if p.Coordinator == nil {
-			p.Coordinator = &Coordinator{}
-		}
+		p.Coordinator = cmp.Or(p.Coordinator, &Coordinator{})
 		in.symbols("capabilities", &p.Coordinator.Capabilities)
 	default:
 		l.invalid("target", "is %s", in.of)
