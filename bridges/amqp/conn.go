@@ -307,8 +307,7 @@ func (c *conn) protocol() string {
 // productOf returns the product and version that SDKs send, or else the container id.
 func productOf(o *wire.Open) string {
 	property := func(name string) string {
-		v, _ := o.Properties.Get(name)
-		s, _ := text(v)
+		s, _ := text(o.Properties.At(name))
 		return s
 	}
 	name, version := property("product"), property("version")

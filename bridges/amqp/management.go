@@ -207,16 +207,14 @@ func (o *operation) stateToPeek() *core.State {
 }
 
 func scheduleMessages(o *operation) (response, error) {
-	list, _ := o.args.Get("messages")
-	entries, ok := list.(value.List)
+	entries, ok := o.args.At("messages").(value.List)
 	if !ok || len(entries) == 0 {
 		return response{}, core.Refuse(core.InvalidArgument, "The field 'messages' of the request is not a list of maps, or is empty.")
 	}
 	group := make([]*core.Message, len(entries))
 	for i, entry := range entries {
 		fields, _ := entry.(value.Map)
-		encoded, _ := fields.Get("message")
-		payload, ok := encoded.([]byte)
+		payload, ok := fields.At("message").([]byte)
 		if !ok {
 			return response{}, core.Refuse(core.InvalidArgument, "The field 'messages[%d].message' of the request is not binary.", i)
 		}
@@ -292,8 +290,7 @@ var dispositions = map[string]core.Outcome{
 
 func updateDisposition(o *operation) (response, error) {
 	tokens := o.tokens()
-	word, _ := o.args.Get("disposition-status")
-	status, _ := text(word)
+	status, _ := text(o.args.At("disposition-status"))
 	outcome, ok := dispositions[status]
 	if !ok {
 		o.refuse(core.InvalidArgument, "disposition-status is '%.60s': it must be completed, abandoned, defered or suspended.", status)
@@ -340,8 +337,7 @@ func deleteMessages(o *operation) (response, error) {
 
 func (o *operation) modified(outcome core.Outcome) core.Properties {
 	var pairs []core.Property
-	v, _ := o.args.Get("properties-to-modify")
-	m, _ := v.(value.Map)
+	m, _ := o.args.At("properties-to-modify").(value.Map)
 	for _, e := range m {
 		if key, ok := text(e.Key); ok {
 			pairs = append(pairs, core.Property{Key: key, Value: e.Value})
@@ -352,8 +348,7 @@ func (o *operation) modified(outcome core.Outcome) core.Properties {
 			"deadletter-reason":      core.PropertyDeadLetterReason,
 			"deadletter-description": core.PropertyDeadLetterDescription,
 		} {
-			v, _ := o.args.Get(arg)
-			if why := reasonValue(v); why != nil {
+			if why := reasonValue(o.args.At(arg)); why != nil {
 				pairs = append(pairs, core.Property{Key: key, Value: why})
 			}
 		}
@@ -379,38 +374,37 @@ func (o *operation) numbers() []int64 {
 // elements reads the argument name: an array or, as some clients send it, a list. read converts an
 // element, and what names the type of the elements in the refusal.
 func elements[T any](o *operation, name, what string, read func(any) (T, bool)) []T {
-	v, _ := o.args.Get(name)
-	var values []any
-	switch v := v.(type) {
-	case value.Array:
-		values = v.Values
-	case value.List:
-		values = v
-	}
-	out, ok := make([]T, len(values)), len(values) > 0
-	for i := 0; i < len(values) && ok; i++ {
-		out[i], ok = read(values[i])
-	}
-	if !ok {
-		o.refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
-	}
-	return out
+	return argument(o, name, "an array of "+what, func(v any) ([]T, bool) {
+		var values []any
+		switch v := v.(type) {
+		case value.Array:
+			values = v.Values
+		case value.List:
+			values = v
+		}
+		out, ok := make([]T, len(values)), len(values) > 0
+		for i := 0; i < len(values) && ok; i++ {
+			out[i], ok = read(values[i])
+		}
+		return out, ok
+	})
 }
 
-func (o *operation) integer(name string) int64 {
-	v, _ := o.args.Get(name)
-	n, ok := value.Int(v)
+func argument[T any](o *operation, name, what string, read func(any) (T, bool)) T {
+	v, ok := read(o.args.At(name))
 	if !ok {
-		o.refuse(core.InvalidArgument, "%s is not an integer.", name)
+		o.refuse(core.InvalidArgument, "%s is not %s.", name, what)
 	}
-	return n
+	return v
 }
+
+func as[T any](v any) (T, bool) {
+	t, ok := v.(T)
+	return t, ok
+}
+
+func (o *operation) integer(name string) int64 { return argument(o, name, "an integer", value.Int) }
 
 func (o *operation) timestamp(name string) value.Timestamp {
-	v, _ := o.args.Get(name)
-	t, ok := v.(value.Timestamp)
-	if !ok {
-		o.refuse(core.InvalidArgument, "%s is not a timestamp.", name)
-	}
-	return t
+	return argument(o, name, "a timestamp", as[value.Timestamp])
 }

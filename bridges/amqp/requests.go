@@ -58,8 +58,7 @@ const (
 
 func (r *request) session() core.SessionKey {
 	args, _ := r.body.(value.Map)
-	v, _ := args.Get("session-id")
-	id, ok := text(v)
+	id, ok := text(args.At("session-id"))
 	if !ok {
 		return ""
 	}
@@ -171,8 +170,7 @@ func (r *requestLink) received(m engine.Message) {
 // costOfRequest returns the memory of a request and the messages in it, without their bytes.
 func costOfRequest(r *request) int64 {
 	args, _ := r.body.(value.Map)
-	list, _ := args.Get("messages")
-	messages, _ := list.(value.List)
+	messages, _ := args.At("messages").(value.List)
 	return int64(1+len(messages)) * fair.Message
 }
 

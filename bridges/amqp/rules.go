@@ -60,28 +60,16 @@ func enumerateRules(o *operation) (response, error) {
 	return response{body: value.Map{{Key: "rules", Value: list}}}, nil
 }
 
-func (o *operation) ruleName() string {
-	v, _ := o.args.Get("rule-name")
-	name, ok := text(v)
-	if !ok {
-		o.refuse(core.InvalidArgument, "rule-name is not a string.")
-	}
-	return name
-}
+func (o *operation) ruleName() string { return argument(o, "rule-name", "a string", text) }
 
 // rule decodes the rule in a request, but the broker checks its conditions and its action.
 func (o *operation) rule() core.Rule {
 	rule := core.Rule{Name: o.ruleName()}
-	v, _ := o.args.Get("rule-description")
-	description, ok := v.(value.Map)
-	if !ok {
-		o.refuse(core.InvalidArgument, "rule-description is not a map.")
-	}
-	if action, _ := description.Get("sql-rule-action"); !isNoAction(action) {
+	description := argument(o, "rule-description", "a map", as[value.Map])
+	if action := description.At("sql-rule-action"); !isNoAction(action) {
 		rule.Action = o.expression("sql-rule-action", action)
 	}
-	sql, _ := description.Get("sql-filter")
-	correlation, _ := description.Get("correlation-filter")
+	sql, correlation := description.At("sql-filter"), description.At("correlation-filter")
 	switch {
 	case sql != nil && correlation == nil:
 		rule.Filter.SQL = o.expression("sql-filter", sql)
@@ -97,14 +85,12 @@ func (o *operation) rule() core.Rule {
 // isNoAction reports whether v is null or, as the SDK for Rust writes no action, an empty map.
 func isNoAction(v any) bool {
 	m, ok := v.(value.Map)
-	e, _ := m.Get("expression")
-	return v == nil || ok && e == nil
+	return v == nil || ok && m.At("expression") == nil
 }
 
 func (o *operation) expression(name string, v any) string {
 	m, _ := v.(value.Map)
-	e, _ := m.Get("expression")
-	sql, ok := text(e)
+	sql, ok := text(m.At("expression"))
 	if !ok {
 		o.refuse(core.InvalidArgument, "%s is not a map with an expression.", name)
 	}
@@ -120,7 +106,7 @@ func (o *operation) correlation(v any) *core.Correlation {
 	c := &core.Correlation{}
 	for name, field := range c.Conditions() {
 		name = spelling.Hyphenated(name)
-		v, _ := m.Get(name)
+		v := m.At(name)
 		if v == nil {
 			continue
 		}
@@ -130,9 +116,8 @@ func (o *operation) correlation(v any) *core.Correlation {
 		}
 		*field = &s
 	}
-	v, _ = m.Get("properties")
-	properties, ok := v.(value.Map)
-	if !ok && v != nil {
+	properties, ok := m.At("properties").(value.Map)
+	if !ok && m.At("properties") != nil {
 		o.refuse(core.InvalidArgument, "properties of the correlation-filter is not a map.")
 	}
 	var pairs []core.Property

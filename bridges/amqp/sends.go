@@ -77,8 +77,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
 	if s.isVia() {
-		named, _ := s.link.Attach().Properties.Get(string(transferDestination))
-		p = append(p, value.Entry{Key: transferDestination, Value: named})
+		p = append(p, value.Entry{Key: transferDestination, Value: s.link.Attach().Properties.At(string(transferDestination))})
 	}
 	return p
 }

@@ -134,8 +134,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 
 // sessionWait returns how long to wait for a session: slightly less than the client will wait.
 func sessionWait(properties value.Map) time.Duration {
-	v, _ := properties.Get(attachTimeout)
-	if ms, ok := value.Int(v); ok && ms > 0 {
+	if ms, ok := value.Int(properties.At(attachTimeout)); ok && ms > 0 {
 		wait := time.Duration(min(ms, maxSessionWait.Milliseconds())) * time.Millisecond
 		return wait - min(wait/20, sessionWaitMargin)
 	}

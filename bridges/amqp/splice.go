@@ -217,8 +217,7 @@ func simplify(p wire.Performative) {
 
 // plainFilter returns only the session filter, with the plain session id as its value.
 func plainFilter(filters value.Map) value.Map {
-	v, _ := filters.Get(sessionFilter)
-	d, _ := v.(value.Described)
+	d, _ := filters.At(sessionFilter).(value.Described)
 	id, ok := text(d.Value)
 	if !ok {
 		return nil

@@ -103,12 +103,10 @@ func checkAddress(entity string) error {
 }
 
 func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) error {
-	list, _ := answer.Get("messages")
-	entries, _ := list.(value.List)
+	entries, _ := answer.At("messages").(value.List)
 	for i, e := range entries {
 		entry, _ := e.(value.Map)
-		encoded, _ := entry.Get("message")
-		payload, _ := encoded.([]byte)
+		payload, _ := entry.At("message").([]byte)
 		a, err := amqp.ReadMessage(payload)
 		if err != nil {
 			return fmt.Errorf("cannot read message %d of the remote's response: %w", i, err)

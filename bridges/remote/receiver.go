@@ -193,8 +193,7 @@ func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, 
 	}
 	var all []Taken
 	err = eachMessage(answer, func(a amqp.Arrival, fields value.Map) {
-		lock, _ := fields.Get("lock-token")
-		token, _ := lock.(value.UUID)
+		token, _ := fields.At("lock-token").(value.UUID)
 		all = append(all, Taken{Arrival: a, token: goamqp.UUID(token)})
 	})
 	return all, err

@@ -114,8 +114,7 @@ func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []in
 	if err != nil {
 		return nil, fmt.Errorf("cannot schedule messages of '%s': %w", s.entity, err)
 	}
-	list, _ := answer.Get("sequence-numbers")
-	array, _ := list.(value.Array)
+	array, _ := answer.At("sequence-numbers").(value.Array)
 	for _, v := range array.Values {
 		n, _ := value.Int(v)
 		numbers = append(numbers, n)

@@ -56,6 +56,12 @@ func (m Map) Get(name string) (any, bool) {
 	return nil, false
 }
 
+// At returns the value of an entry, or nil if there is none.
+func (m Map) At(name string) any {
+	v, _ := m.Get(name)
+	return v
+}
+
 // Array is a sequence of values of one type. If Descriptor is not nil, it applies to every element,
 // and Values contains the values without it.
 type Array struct {
