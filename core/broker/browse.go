@@ -200,28 +200,30 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 	if err := v.Receivable(sub); err != nil {
 		return 0, err
 	}
-	if before.After(b.store.Now()) && e.audit == nil {
-		n, err := e.receivers.PurgeAll(ctx, v.Queues[sub], b.options.Limits.Purge(limit))
-		if n > 0 {
-			return n, nil // the next call returns the error
-		}
-		return 0, b.ns.Refusal(err, &v.Entity)
+	unread := before.After(b.store.Now()) && e.audit == nil
+	if !unread {
+		limit = min(limit, delivery.MaxPurge)
 	}
-	limit = b.options.Limits.Purge(min(limit, delivery.MaxPurge))
+	limit = b.options.Limits.Purge(limit)
 	by := e.audit.Party(ctx, id, core.Listen, v)
 	removed := 0
 	for _, p := range v.Queues[sub] {
-		p.LockDuration = purgeLock
-		n, err := e.receivers.Purge(ctx, p.In(b.store), nil, before, limit-removed, by)
-		removed += n
-		if err != nil {
-			if removed > 0 {
-				return removed, nil // the next call returns the error
-			}
-			return 0, b.ns.Refusal(err, &v.Entity)
+		n, failure := 0, error(nil)
+		switch {
+		case removed >= limit:
+		case unread:
+			n, failure = p.Purge(ctx, limit-removed)
+			e.traffic.Queues[sub].Settled[core.Complete].Add(int64(n))
+		default:
+			p.LockDuration = purgeLock
+			n, failure = e.receivers.Purge(ctx, p.In(b.store), nil, before, limit-removed, by)
 		}
+		removed, err = removed+n, cmp.Or(err, failure)
 	}
-	return removed, nil
+	if removed > 0 {
+		return removed, nil // the next call returns the error
+	}
+	return 0, b.ns.Refusal(err, &v.Entity)
 }
 
 // LockNumbers locks the available messages among the numbers, and returns them by partition.

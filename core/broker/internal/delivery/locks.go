@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -141,17 +140,4 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 		}
 	}
 	return removed, nil
-}
-
-func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
-	for _, p := range partitions {
-		if removed >= limit {
-			break
-		}
-		n, failure := p.Purge(ctx, limit-removed)
-		e.traffic.Queues[p.Sub].Settled[core.Complete].Add(int64(n))
-		removed += n
-		err = cmp.Or(err, failure)
-	}
-	return removed, err
 }
