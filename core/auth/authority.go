@@ -22,8 +22,6 @@ type Options struct {
 	// Hosts are names of this server. In a signed resource without a scheme, the first segment is a
 	// host if it is one of Hosts or "localhost", or contains a colon; otherwise an entity's name.
 	Hosts []string
-	// Now is time.Now if nil.
-	Now func() time.Time
 	// Issuers verifies JSON web tokens. If it is nil, they are refused.
 	Issuers Issuers
 }
@@ -36,9 +34,6 @@ type Issuers interface {
 type Authority struct{ o Options }
 
 func New(o Options) *Authority {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	o.Hosts = append([]string{"localhost"}, o.Hosts...)
 	return &Authority{o}
 }
@@ -73,7 +68,7 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	if err != nil {
 		return core.Grant{}, err
 	}
-	if !a.o.Now().Before(s.expires) {
+	if !time.Now().Before(s.expires) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "ExpiredToken: The token is expired. Expiration time: %s.", s.expires.UTC().Format(time.RFC3339))
 	}
 	if audience != "" && !core.IsWithin(core.FoldName(core.ResourcePath(audience)), resource) {
