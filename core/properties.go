@@ -102,10 +102,7 @@ func (p Properties) Len() int {
 	if p.IsEmpty() {
 		return 0
 	}
-	n, _, _, err := value.ReadMap(p.encoded)
-	if err != nil {
-		return 0
-	}
+	n, _, _, _ := value.ReadMap(p.encoded)
 	return n
 }
 

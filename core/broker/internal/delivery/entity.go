@@ -249,6 +249,8 @@ func (e *Entity) Count(t *entity.Traffic) {
 		d.mu.Unlock()
 	}
 	if hub != nil {
-		t.Sessions, t.Waiting = hub.counts()
+		hub.mu.Lock()
+		t.Sessions, t.Waiting = len(hub.all), len(hub.waiters)
+		hub.mu.Unlock()
 	}
 }

@@ -252,7 +252,9 @@ func (s *Session) lockMessages(most core.Most) {
 	s.delivering = open && len(ds) > 0
 	s.mu.Unlock()
 	if !next.IsZero() && !more && open {
-		s.hub.due(s.lock.Index, next)
+		s.hub.mu.Lock()
+		s.hub.wakeHoldersAt(s.hub.finders[s.lock.Index], next)
+		s.hub.mu.Unlock()
 	}
 	switch {
 	case len(ds) == 0:

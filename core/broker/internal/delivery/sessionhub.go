@@ -113,12 +113,6 @@ func (s *sessionFinder) wakeHolders() {
 	}
 }
 
-func (h *sessionHub) due(partition uint16, next time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.wakeHoldersAt(h.finders[partition], next)
-}
-
 // refusal returns the error with which a call is refused now, or nil. h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
@@ -277,10 +271,4 @@ func (h *sessionHub) stop(err error) {
 		unwatch()
 	}
 	h.closeAll(err)
-}
-
-func (h *sessionHub) counts() (held, waiting int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.all), len(h.waiters)
 }

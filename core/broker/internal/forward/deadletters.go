@@ -74,16 +74,6 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return entity.ReasonProperties(reason, text)
 }
 
-// If its destination is full, a message waits if it comes from the destination's own transfer
-// queue, if it is a dead letter, or if the broker is configured to wait. Otherwise it is rejected.
-func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
-	if fb.route.waits || fb.route.returns(to.e.Key()) {
-		fb.pf.holdBack(&fb.ds[i], to)
-		return
-	}
-	fb.reject(i, err)
-}
-
 func IsPermanent(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotFound, core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:

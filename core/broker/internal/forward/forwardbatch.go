@@ -177,8 +177,10 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			if soon := time.Now().Add(maxVerdictHold); soon.Before(fb.pf.retryAt) {
 				fb.pf.retryAt = soon
 			}
-		case core.CodeOf(a.Err) == core.QuotaExceeded:
-			fb.destinationRefused(at, batch.to, a.Err)
+		case core.CodeOf(a.Err) == core.QuotaExceeded && !fb.route.waits && !fb.route.returns(batch.to.e.Key()):
+			// The destination is full. Other messages wait: those from the destination's own transfer
+			// queue, dead letters, and all if the broker is configured to wait.
+			fb.reject(at, a.Err)
 		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
 			fb.pf.holdBack(&fb.ds[at], batch.to)
 		default:

@@ -163,8 +163,11 @@ func (s *Forwarders) stop() {
 	s.mu.Unlock()
 	grace := time.AfterFunc(stepGrace, s.cancel)
 	defer grace.Stop()
-	s.localWork.close()
-	s.remoteWork.close()
+	for _, q := range [...]*workQueue{&s.localWork, &s.remoteWork} {
+		q.mu.Lock()
+		q.closed = true
+		q.mu.Unlock()
+	}
 	s.tasks.Wait()
 	s.cancel()
 }
@@ -375,12 +378,6 @@ func (s *Forwarders) enqueue(pf *partitionForwarder) {
 		q.active++
 		s.tasks.Go(func() { s.serve(q) })
 	}
-}
-
-func (q *workQueue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
 }
 
 func (s *Forwarders) serve(q *workQueue) {
