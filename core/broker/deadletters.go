@@ -88,7 +88,11 @@ func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now
 		}
 		var old []int64
 		for i := range ds {
-			if at := deadSince(&ds[i]).Add(keep); at.After(now) {
+			since := ds[i].DeadLetteredTime
+			if since.IsZero() { // it was appended as a dead letter, or by an earlier version
+				since = ds[i].EnqueuedTime
+			}
+			if at := since.Add(keep); at.After(now) {
 				if at.Before(due) {
 					due = at
 				}
@@ -106,15 +110,6 @@ func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now
 		_, from = core.SplitSequenceNumber(old[page-1])
 		from++
 	}
-}
-
-// deadSince returns when a message became a dead letter or, if that is unknown (it was appended as
-// a dead letter, or by an earlier version), when it was enqueued.
-func deadSince(d *core.Delivery) time.Time {
-	if d.DeadLetteredTime.IsZero() {
-		return d.EnqueuedTime
-	}
-	return d.DeadLetteredTime
 }
 
 func (e *entry) removeOld(ctx context.Context, p core.Partition, numbers []int64, keep time.Duration) (removed int) {

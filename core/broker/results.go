@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -95,7 +96,7 @@ func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, 
 		scheduled, _ := entity.ScheduledBy(&w)
 		e.wakeForScheduled([][]*core.Message{w.Messages, scheduled})
 	}
-	if entity.HasTransfers(&w) {
+	if len(w.Transfers) > 0 || slices.ContainsFunc(w.Effects, func(x core.Effect) bool { return len(x.Transfers) > 0 }) {
 		e.b.forwarders.MessagesAdded(v, core.Transfer)
 	}
 	return numbers, nil
@@ -116,7 +117,10 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 			return nil, err
 		}
 		w.Version = a.Version
-		w.Publications = entity.WithoutCopies(ms)
+		w.Publications = make([]core.Publication, len(ms)) // those of scheduled messages get copies when the messages are due
+		for i, m := range ms {
+			w.Publications[i].Message = m
+		}
 		var x *topics.Evaluation
 		if w.Reserve.IsZero() {
 			if x, err = e.evaluateExcept(ctx, trail, a, v, p.Index, w.Publications, w.Effects); err != nil {

@@ -367,7 +367,11 @@ func (t *transaction) commit(ctx context.Context) error {
 			own = append(own, x.group...)
 			continue
 		}
-		work.Transfers = append(work.Transfers, asTransfers(x.group, x.e.View().Name)...)
+		entity.Identify(x.group)
+		for _, m := range x.group {
+			m.Transit = &core.Transit{Destination: x.e.View().Name}
+		}
+		work.Transfers = append(work.Transfers, x.group...)
 	}
 	if err := checkKeys(v, own, p.partition); err != nil {
 		return err
@@ -472,12 +476,4 @@ func checkKeys(v *entity.View, group []*core.Message, partition uint16) error {
 		}
 	}
 	return nil
-}
-
-func asTransfers(group []*core.Message, destination string) []*core.Message {
-	entity.Identify(group)
-	for _, m := range group {
-		m.Transit = &core.Transit{Destination: destination}
-	}
-	return group
 }

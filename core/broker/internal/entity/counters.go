@@ -125,21 +125,3 @@ func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 func IsEmptyWork(w *core.Work) bool {
 	return len(w.Settlements)+len(w.Cancels)+len(w.States)+len(w.Scheduled)+len(w.Messages)+len(w.Transfers) == 0
 }
-
-func HasTransfers(w *core.Work) bool {
-	for i := range w.Effects {
-		if len(w.Effects[i].Transfers) > 0 {
-			return true
-		}
-	}
-	return len(w.Transfers) > 0
-}
-
-// Publications of scheduled messages have no copies: these are made when the message is due.
-func WithoutCopies(ms []*core.Message) []core.Publication {
-	made := make([]core.Publication, len(ms))
-	for i, m := range ms {
-		made[i].Message = m
-	}
-	return made
-}
