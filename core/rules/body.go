@@ -103,9 +103,11 @@ func (p *parser) bodyField(at int) operand {
 	for {
 		switch {
 		case p.token.kind == tokenName && len(f.path) > 0 && p.lexer.sql[p.token.at] == '[':
-			st, err := indexStep(p.token)
-			p.fail(err)
-			f.path = append(f.path, st)
+			n, err := strconv.ParseUint(p.token.text, 10, 31)
+			if err != nil {
+				p.fail(faultAt(p.token.at, "expected the index of an element in brackets, counted from 0, but found %s: write the name of a field after a '.'", p.token))
+			}
+			f.path = append(f.path, step{index: int(n), inner: true})
 		case !p.take("."):
 			return operand{at: at, value: f}
 		case p.token.kind != tokenName && p.token.kind != tokenWord:
@@ -115,12 +117,4 @@ func (p *parser) bodyField(at int) operand {
 		}
 		p.advance()
 	}
-}
-
-func indexStep(t token) (step, error) {
-	n, err := strconv.ParseUint(t.text, 10, 31)
-	if err != nil {
-		return step{}, faultAt(t.at, "expected the index of an element in brackets, counted from 0, but found %s: write the name of a field after a '.'", t)
-	}
-	return step{index: int(n), inner: true}, nil
 }

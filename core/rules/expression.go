@@ -141,13 +141,6 @@ type operand struct {
 	condition predicate
 }
 
-func (o operand) continuation() string {
-	if o.condition != nil {
-		return "AND, OR or the end of the expression"
-	}
-	return "a comparison"
-}
-
 // predicate returns the operand as a condition, or an error if its value can never be boolean.
 func (o operand) predicate() (predicate, error) {
 	if o.condition != nil {

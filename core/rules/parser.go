@@ -73,8 +73,12 @@ func (p *parser) nested(parse func() operand) operand {
 
 func (p *parser) filter() (predicate, error) {
 	o := p.disjunction()
-	if p.token.kind != tokenEnd {
-		p.expected(o.continuation())
+	switch {
+	case p.token.kind == tokenEnd:
+	case o.condition != nil:
+		p.expected("AND, OR or the end of the expression")
+	default:
+		p.expected("a comparison")
 	}
 	return p.condition(o), p.err
 }

@@ -75,7 +75,11 @@ func (p *parser) primary() operand {
 	case t.is("EXISTS"):
 		return p.existence()
 	case t.is("("):
-		return p.parentheses()
+		p.advance()
+		o := p.nested(p.disjunction)
+		o.at = t.at
+		p.need(")")
+		return o
 	case t.isName():
 		return p.mentioned(p.name())
 	}
@@ -87,15 +91,6 @@ func (p *parser) mentioned(o operand) operand {
 	if p.notes != nil && p.err == nil && o.value != nil {
 		p.notes.mention(o.value, o.at, p.token.at)
 	}
-	return o
-}
-
-func (p *parser) parentheses() operand {
-	at := p.token.at
-	p.advance()
-	o := p.nested(p.disjunction)
-	o.at = at
-	p.need(")")
 	return o
 }
 
