@@ -291,7 +291,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking, code := refusals.NewTracking(), core.CodeOf(err)
 	told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
 	a.refusals.Write(a.Logger, told, "peer", r.RemoteAddr, "method", r.Method, "path", refusals.Cut(r.URL.Path))
-	status, text := refusals.HTTPStatus(code), cmp.Or(core.TextOf(err), string(code))
+	status, text := refusals.HTTPStatus(code), textOf(err)
 	if method, ok := errors.AsType[*methodError](err); ok {
 		status = http.StatusMethodNotAllowed
 		w.Header().Set("Allow", method.methods)

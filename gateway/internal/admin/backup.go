@@ -3,12 +3,11 @@ package admin
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/core"
 )
 
 type Archive interface {
@@ -18,12 +17,9 @@ type Archive interface {
 
 // backup sends a backup. If that fails, it breaks the connection, so that the client notices.
 func (a *API) backup(c *call) (any, error) {
-	rate := int64(0)
-	if text := c.URL.Query().Get("limit-rate"); text != "" {
-		var err error
-		if rate, err = strconv.ParseInt(text, 10, 64); err != nil || rate <= 0 {
-			return nil, core.Refuse(core.InvalidArgument, "limit-rate is %.20q: it must be a positive whole number of bytes per second.", text)
-		}
+	rate, err := c.number("limit-rate", 0, 1, math.MaxInt)
+	if err != nil {
+		return nil, err
 	}
 	archive, err := a.Archive(c.Context())
 	if err != nil {
@@ -34,7 +30,7 @@ func (a *API) backup(c *call) (any, error) {
 		w.Header().Set("Content-Type", "application/x-tar")
 		w.Header().Set("Cache-Control", "no-store")
 		began := time.Now()
-		if err := archive.Write(&paced{ctx: r.Context(), to: patient{w, http.NewResponseController(w)}, rate: rate, began: began}); err != nil {
+		if err := archive.Write(&paced{ctx: r.Context(), to: patient{w, http.NewResponseController(w)}, rate: int64(rate), began: began}); err != nil {
 			a.Logger.Warn("a backup ended early: the client's copy is incomplete", "peer", r.RemoteAddr, "err", err)
 			panic(http.ErrAbortHandler)
 		}

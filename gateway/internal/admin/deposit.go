@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"time"
@@ -51,9 +50,8 @@ func (a *API) deposit(c *call) (any, error) {
 		if answer.Err == nil {
 			continue
 		}
-		code := core.CodeOf(answer.Err)
-		m.Error = cmp.Or(core.TextOf(answer.Err), string(code))
-		switch code {
+		m.Error = textOf(answer.Err)
+		switch core.CodeOf(answer.Err) {
 		case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
 			m.Permanent = true
 		case core.Internal:

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,14 +31,11 @@ func (a *API) count(c *call) (any, error) {
 
 // explain requires Manage on the entity.
 func (a *API) explain(c *call) (any, error) {
-	subject := core.Subject{MessageID: c.URL.Query().Get("message-id")}
-	if text := c.URL.Query().Get("sequence-number"); text != "" {
-		var err error
-		if subject.Number, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "sequence-number is '%.40s': it must be a whole number.", text)
-		}
+	number, err := c.number("sequence-number", 0, 0, math.MaxInt)
+	if err != nil {
+		return nil, err
 	}
-	account, err := a.Broker.Explain(c.Context(), c.id, c.path, subject)
+	account, err := a.Broker.Explain(c.Context(), c.id, c.path, core.Subject{MessageID: c.URL.Query().Get("message-id"), Number: int64(number)})
 	if core.CodeOf(err) == core.NotAllowed { // the entity keeps no history
 		return nil, core.Refuse(core.NotFound, "%s", core.TextOf(err))
 	}

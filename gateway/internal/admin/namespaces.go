@@ -4,17 +4,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
-)
-
-const (
-	defaultPage = 100
-	maxPage     = 1000
 )
 
 // namespaces lets operators do everything. Other clients with Manage are limited to their own
@@ -136,13 +130,9 @@ func (a *API) list(c *call, operator bool) (any, error) {
 		}
 		return a.page(c, []namespaces.About{about}, "")
 	}
-	top := defaultPage
-	if text := c.URL.Query().Get("top"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxPage {
-			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: use a number from 1 to %d.", text, maxPage)
-		}
-		top = n
+	top, err := c.number("top", defaultTop, 1, maxTop)
+	if err != nil {
+		return nil, err
 	}
 	all, next := a.Directory.All(c.URL.Query().Get("after"), top+1), ""
 	if len(all) > top {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	defaultTop = 100 // sessions in a list
+	defaultTop = 100 // entries in a list
 	maxTop     = 1000
 )
 
@@ -45,20 +45,21 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 }
 
 func (c *call) page(first string, most int) (from, top int, err error) {
-	if from, err = c.number(first, 0, most); err == nil {
-		top, err = c.number("top", defaultTop, maxTop)
+	if from, err = c.number(first, 0, 0, most); err == nil {
+		top, err = c.number("top", defaultTop, 0, maxTop)
 	}
 	return from, top, err
 }
 
-func (c *call) number(name string, fallback, most int) (int, error) {
+// number returns a parameter of the query, or absent.
+func (c *call) number(name string, absent, least, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {
-		return fallback, nil
+		return absent, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return 0, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a whole number from 0 to %d.", name, text, most)
+	if err != nil || n < least || n > most {
+		return 0, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a whole number from %d to %d.", name, text, least, most)
 	}
 	return n, nil
 }

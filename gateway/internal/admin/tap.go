@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -31,14 +30,11 @@ func (a *API) tap(c *call) (any, error) {
 	if _, _, isSubscription := core.SplitSubscription(address.Entity); isSubscription || address.Sub != core.Main {
 		return nil, core.Refuse(core.InvalidArgument, "Clients cannot send to '%s': specify the queue or topic that clients send to.", c.path)
 	}
-	ends := time.Now().Add(core.Forever)
-	if text := c.URL.Query().Get("timeout"); text != "" {
-		seconds, err := strconv.ParseUint(text, 10, 31)
-		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "timeout is %.20q: it must be a whole number of seconds.", text)
-		}
-		ends = time.Now().Add(time.Duration(seconds) * time.Second)
+	seconds, err := c.number("timeout", 1<<31-1, 0, 1<<31-1)
+	if err != nil {
+		return nil, err
 	}
+	ends := time.Now().Add(time.Duration(seconds) * time.Second)
 	for _, g := range c.id {
 		if !g.Expires.IsZero() && g.Expires.Before(ends) {
 			ends = g.Expires
