@@ -91,7 +91,7 @@ func TestContexts(t *testing.T) {
 		{"both", []string{"queue", "list", "--context=one", "--connection-string=x"}, exitUsage, []string{"context", "connection-string"}},
 		{"no connection string", []string{"context", "save", "x"}, exitUsage, []string{"--connection-string", "--from-stdin", "CROSSTOWN_CONNECTION_STRING"}},
 		{"a wrong one", []string{"context", "save", "x", "--connection-string=secret"}, exitUsage, []string{"write Endpoint=sb://"}},
-		{"a CA that is none", []string{"context", "save", "x", "--connection-string", first.connection, "--ca", file}, exitUsage, []string{file + " contains no PEM certificate"}},
+		{"a CA that is none", []string{"context", "save", "x", "--connection-string", first.connection, "--ca", file}, exitUsage, []string{file + " contains no certificate in PEM"}},
 		{"a name that cannot be", []string{"context", "save", "a b", "--connection-string=x"}, exitUsage, []string{`"a b" is not a valid name for a context`}},
 		{"use what is not there", []string{"context", "use", "three"}, exitFailure, []string{`context "three" does not exist`}},
 	} {

@@ -55,7 +55,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		return err
 	}
 	if c.HasDevKey() && !r.began.HasDevKey() {
-		return errors.New("policies: the public development key would become valid, which requires a restart: set a different key for the policy " + config.DevPolicy + "")
+		return errors.New("policies: the public development key would become valid, which requires a restart: set a different key for the policy " + config.DevPolicy)
 	}
 	var pair *tls.Certificate
 	if c.TLS.Cert != "" && r.began.TLS.Cert != "" {

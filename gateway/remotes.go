@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
@@ -88,15 +87,8 @@ func trusting(file, name string) (*tls.Config, error) {
 	if file == "" {
 		return t, nil
 	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
 	t.RootCAs = x509.NewCertPool()
-	if !t.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s contains no PEM certificate", file)
-	}
-	return t, nil
+	return t, config.AddAuthorities(t.RootCAs, file)
 }
 
 func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {

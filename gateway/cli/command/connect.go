@@ -117,12 +117,8 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
+		if err := config.AddAuthorities(pool, ca); err != nil {
 			return nil, Usagef("--ca: %w", err)
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, Usagef("--ca: %s contains no PEM certificate", ca)
 		}
 	}
 	if local && o.Data != "" {

@@ -67,15 +67,20 @@ func (t *TLS) Authorities() (*x509.CertPool, error) {
 	if t.ClientCA == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(t.ClientCA)
 	pool := x509.NewCertPool()
-	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s contains no certificate in PEM", t.ClientCA)
-	}
-	if err != nil {
+	if err := AddAuthorities(pool, t.ClientCA); err != nil {
 		return nil, fmt.Errorf("tls.client-ca: %w: specify a PEM file with the certificates of the authorities that sign clients' certificates", err)
 	}
 	return pool, nil
+}
+
+// AddAuthorities adds the certificates in a PEM file to pool.
+func AddAuthorities(pool *x509.CertPool, file string) error {
+	text, err := os.ReadFile(file)
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s contains no certificate in PEM", file)
+	}
+	return err
 }
 
 type Log struct {
