@@ -121,7 +121,7 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 		return nil, false
 	}
 	word := words[min(at, len(words)-1)]
-	if at >= len(words) && !strings.Contains(word, "…") && !strings.Contains(word, "...") {
+	if at >= len(words) && !strings.Contains(word, "…") {
 		return nil, false
 	}
 	switch word = strings.Trim(word, "[]…."); word {

@@ -71,7 +71,7 @@ func linkText(l *api.Link) string {
 func connectionCloseCommand(environ []string) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{
-		Use: "close ID...", Short: "Close connections by their ids", Args: cobra.MinimumNArgs(1),
+		Use: "close ID…", Short: "Close connections by their ids", Args: cobra.MinimumNArgs(1),
 		Long: `Close connections by their ids, which crosstown connection list and the gateway's log show.
 
 The gateway first finishes the work in flight on the connection, within drain-timeout. Then it
