@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -38,47 +40,47 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 		return counted
 	}
 	defer s.server.Calls.Done()
-	s.count(ctx, ps, counted)
+	queues := make(map[core.Ref][]int, len(ps)) // indexes in ps of each queue and its sub-queues
+	for i := range ps {
+		r := ps[i].Ref
+		r.Sub = core.Main
+		queues[r] = append(queues[r], i)
+	}
+	s.count(ctx, queues, ps, counted)
 	s.measureCounted(ctx, ps, counted)
 	var due errgroup.Group
 	due.SetLimit(countedAtOnce)
-	for i := range counted {
-		if errors.Is(counted[i].Err, errDue) {
-			due.Go(func() error {
-				counted[i].Stats, counted[i].Err = (&handle{s, place{ps[i].Ref, ps[i].Policy}}).stats(ctx)
-				return nil
-			})
-		} else {
-			counted[i].Err = s.server.WrapError("count in "+s.server.Names.Prefix(ps[i].Ref), counted[i].Err)
+	for queue, at := range queues {
+		if !errors.Is(counted[at[0]].Err, errDue) {
+			for _, i := range at {
+				counted[i].Err = s.server.WrapError("count in "+s.server.Names.Prefix(queue), counted[i].Err)
+			}
+			continue
 		}
+		due.Go(func() error {
+			for _, i := range at { // in this order: the first has the policy of the queue that is swept
+				counted[i].Stats, counted[i].Err = (&handle{s, place{ps[i].Ref, ps[i].Policy}}).stats(ctx)
+			}
+			return nil
+		})
 	}
 	_ = due.Wait() // no function fails
 	return counted
 }
 
-func (s *Store) count(ctx context.Context, ps []core.Partition, counted []core.Counted) {
-	now := s.millis()
-	var queues []core.Ref
-	at := make(map[core.Ref][]int, len(ps)) // indexes in ps of the queue and its sub-queues
-	for i := range ps {
-		r := ps[i].Ref
-		r.Sub = core.Main
-		if at[r] == nil {
-			queues = append(queues, r)
-		}
-		at[r] = append(at[r], i)
-	}
-	replies := s.server.Piped(ctx, len(queues), func(i int) []any {
-		r := queues[i]
+func (s *Store) count(ctx context.Context, queues map[core.Ref][]int, ps []core.Partition, counted []core.Counted) {
+	now, order := s.millis(), slices.Collect(maps.Keys(queues))
+	replies := s.server.Piped(ctx, len(order), func(i int) []any {
+		r := order[i]
 		keys := keyspace.WithSuffixes(s.server.Names.Prefix(r), queueCountSuffixes)
 		for r.Sub = range core.SubQueues {
 			keys = append(keys, keyspace.WithSuffixes(s.server.Names.Prefix(r), countSuffixes)...)
 		}
 		return script.Counts.Command(keys, now)
 	})
-	for i, queue := range queues {
+	for i, queue := range order {
 		numbers, err := parseCounts(replies[i])
-		for _, k := range at[queue] {
+		for _, k := range queues[queue] {
 			if counted[k].Err = err; err != nil {
 				continue
 			}
