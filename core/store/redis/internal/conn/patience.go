@@ -180,7 +180,7 @@ func passes(err error) bool {
 	return f != nil && f.passes && DidNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
 }
 
-func IsLost(err error) bool { return IsUnreachable(err) && MayHaveRun(err) }
+func IsLost(err error) bool { return IsUnreachable(err) && mayHaveRun(err) }
 
 func areReads(cs ...redis.Cmder) bool {
 	for _, c := range cs {

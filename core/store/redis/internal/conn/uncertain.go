@@ -40,12 +40,14 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether the command may have changed something although it failed. A script that
-// refuses has changed nothing.
+// MayHaveRun reports whether the command may have changed something although it failed. Scripts that
+// refuse have changed nothing, and commands that the gateway refuses were not sent.
 func MayHaveRun(err error) bool {
-	if _, refused := errors.AsType[core.Code](err); refused {
-		return false
-	}
+	_, refused := errors.AsType[core.Code](err)
+	return !refused && mayHaveRun(err)
+}
+
+func mayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
