@@ -183,8 +183,7 @@ func (sh *shard) page() int {
 
 // last is the number of the last message that peekPage has read, or 0 at the end of the stream.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
-	reply, err := s.server.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
-	raw, _ := reply.([]any)
+	raw, err := s.server.List(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	if err != nil || len(raw) == 0 {
 		return nil, 0, err
 	}
@@ -200,11 +199,10 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
 	for cursor := "0"; ; {
-		raw, err := s.server.Do(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
+		reply, err := s.server.List(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
 		if err != nil {
 			return nil, err
 		}
-		reply, _ := raw.([]any)
 		if len(reply) != 2 {
 			return nil, server.ErrReply
 		}

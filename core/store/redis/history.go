@@ -117,11 +117,10 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 	trail := core.NewTrail(subject)
 	from := strconv.FormatInt(max(0, s.millis()-sh.History.Keep.Milliseconds()+1), 10)
 	for {
-		reply, err := s.server.Do(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
+		page, err := s.server.List(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
 		if err != nil {
 			return nil, err
 		}
-		page, _ := reply.([]any)
 		for _, raw := range page {
 			id, e, err := sh.parseEvent(raw)
 			if err != nil {

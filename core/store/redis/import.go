@@ -32,9 +32,12 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 		return fmt.Errorf("import: %w", err)
 	}
 	defer s.server.Calls.Done()
-	x := &intake{store: s, twin: s.twin(r), lasts: make(map[core.Ref]int64), keys: make(map[string]bool)}
+	homes, ids, err := s.homes(ctx, r)
+	x := &intake{store: s, twin: s.twin(r), homes: homes, ids: ids, lasts: make(map[core.Ref]int64), keys: make(map[string]bool)}
 	what := "import into " + s.server.Names.Tag(r)
-	err := x.begin(ctx, r)
+	if err == nil {
+		err = x.fill(ctx, r, 0)
+	}
 	if err != nil {
 		return s.server.WrapError(what, err)
 	}
@@ -63,13 +66,6 @@ type intake struct {
 	beat  time.Time          // time of the last flush
 	lasts map[core.Ref]int64 // highest position in each queue
 	keys  map[string]bool    // temporary keys; true: written since the last flush
-}
-
-func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
-	if x.homes, x.ids, err = x.store.homes(ctx, r); err != nil {
-		return err
-	}
-	return x.fill(ctx, r, 0)
 }
 
 // fill gives the temporary keys their final names. If do is 0, it only checks that these are

@@ -151,8 +151,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	}
 	var numbers []int64
 	for chunk := range slices.Chunk(due, 1000) {
-		reply, err := s.server.Do(ctx, append([]any{"HMGET", sh.keys.Sessions[0]}, server.Args(chunk)...)...)
-		names, _ := reply.([]any)
+		names, err := s.server.List(ctx, append([]any{"HMGET", sh.keys.Sessions[0]}, server.Args(chunk)...)...)
 		if err != nil || len(names) != len(chunk) {
 			return nil, cmp.Or(err, server.ErrReply)
 		}
@@ -163,11 +162,10 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		}
 	}
 	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
-		reply, err := s.server.Do(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		members, err := s.server.List(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
 		if err != nil {
 			return nil, err
 		}
-		members, _ := reply.([]any)
 		for _, raw := range members {
 			member, _ := raw.(string)
 			n, err := strconv.ParseInt(member[strings.LastIndexByte(member, 0)+1:], 10, 64)
@@ -265,18 +263,13 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 	if after != "" {
 		from = "(" + string(after)
 	}
-	reply, err := s.server.Do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
-	found, _ := reply.([]any)
+	found, err := s.server.List(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
-	times, err := s.server.Do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
-	if err != nil {
-		return nil, "", err
-	}
-	changed, _ := times.([]any)
-	if len(changed) != len(found) {
-		return nil, "", server.ErrReply
+	changed, err := s.server.List(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
+	if err != nil || len(changed) != len(found) {
+		return nil, "", cmp.Or(err, server.ErrReply)
 	}
 	for i, raw := range found {
 		key, _ := raw.(string)

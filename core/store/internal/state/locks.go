@@ -101,14 +101,11 @@ func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.De
 }
 
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
-	answers := make([]core.Renewal, len(tokens))
 	t, _, ok := p.enterOnce(nil)
 	if !ok {
-		for i := range answers {
-			answers[i].Err = lost(p.Policy, nil)
-		}
-		return answers
+		return slices.Repeat([]core.Renewal{{Err: lost(p.Policy, nil)}}, len(tokens))
 	}
+	answers := make([]core.Renewal, len(tokens))
 	for i, token := range tokens {
 		e := t.holder(token)
 		if e == nil {
@@ -123,9 +120,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	}
 	t.leave()
 	if err := p.stopped(); err != nil {
-		for i := range answers {
-			answers[i] = core.Renewal{Err: fmt.Errorf("cannot renew a lock in %v: %w", p.Ref, err)}
-		}
+		return slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew a lock in %v: %w", p.Ref, err)}}, len(tokens))
 	}
 	return answers
 }

@@ -105,7 +105,7 @@ func (j *Journal) Pin() (unpin func()) {
 
 func (j *Journal) moved(r state.Ref) {
 	if s := j.scan.Load(); s != nil {
-		s.found(r)
+		s.add(walRef(r).Segment(), walRef(r).Footprint())
 	}
 }
 

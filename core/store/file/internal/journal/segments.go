@@ -24,8 +24,6 @@ type scan struct {
 	live map[uint32]int64
 }
 
-func (s *scan) found(r state.Ref) { s.add(walRef(r).Segment(), walRef(r).Footprint()) }
-
 func (s *scan) add(segment uint32, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,12 +43,10 @@ type snapshots struct {
 func (s *snapshots) floor() (from Position, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, x := range s.list {
-		if i == 0 || x.From < from {
-			from = x.From
-		}
+	if len(s.list) == 0 {
+		return 0, false
 	}
-	return from, len(s.list) > 0
+	return slices.MinFunc(s.list, func(a, b SnapshotInfo) int { return cmp.Compare(a.From, b.From) }).From, true
 }
 
 func (l *Log) Snapshots() []SnapshotInfo {

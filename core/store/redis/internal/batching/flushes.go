@@ -1,6 +1,9 @@
 package batching
 
-import "sync/atomic"
+import (
+	"sort"
+	"sync/atomic"
+)
 
 // flushBounds are the Bounds of histograms. A single call may have more items than MaxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
@@ -19,11 +22,7 @@ type Counter struct {
 }
 
 func (f *Counter) count(items int) {
-	at := 0
-	for at < len(flushBounds) && items > flushBounds[at] {
-		at++
-	}
-	f.counts[at].Add(1)
+	f.counts[sort.SearchInts(flushBounds[:], items)].Add(1)
 	f.items.Add(uint64(items))
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -138,10 +139,9 @@ func (f *Failures) All() []Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []Failure
-	for _, known := range f.known {
-		all = append(all, known.Failure)
+	for _, cause := range slices.Sorted(maps.Keys(f.known)) {
+		all = append(all, f.known[cause].Failure)
 	}
-	slices.SortFunc(all, func(a, b Failure) int { return strings.Compare(a.Cause, b.Cause) })
 	return all
 }
 

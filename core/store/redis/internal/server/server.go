@@ -104,6 +104,13 @@ func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args .
 	return nil, err
 }
 
+// List sends a command whose answer is a list.
+func (s *Server) List(ctx context.Context, args ...any) ([]any, error) {
+	reply, err := s.Do(ctx, args...)
+	list, _ := reply.([]any)
+	return list, err
+}
+
 func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
 	if err := s.Exchange(ctx, 0, commands...); err != nil {
 		return nil, err
