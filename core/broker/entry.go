@@ -82,11 +82,9 @@ func (e *entry) configure(s *Selected, name string) {
 
 // Select replaces Options.Selected. Delays that have begun stay as they are.
 func (b *Broker) Select(s Selected) {
-	b.mu.Lock() // so that no entry gets the old settings meanwhile
-	defer b.mu.Unlock()
 	b.selected.Store(&s)
-	for _, e := range b.entries {
-		e.configure(&s, e.View().Name)
+	for _, e := range b.known() { // also those that have just got the old settings
+		e.configure(b.selected.Load(), e.View().Name)
 	}
 	b.scheduler.want(s.Schedules)
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -164,6 +165,23 @@ func TestHistoriesAndTrafficSayWhatIsApplied(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// A call that waits for a session needs a goroutine of the broker to look for one.
+func TestSettingsChangeWhileACallWaitsForASession(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", func(s *core.Settings) { s.RequiresSession = true })
+		accepted := make(chan error, 1)
+		go func() {
+			_, err := b.accept(t.Context(), "q", "", core.PeekLock)
+			accepted <- err
+		}()
+		synctest.Wait()
+		b.Select(rated(time.Second, 1))
+		if err := <-accepted; !errors.Is(err, core.Timeout) {
+			t.Errorf("got %v, want %v, because no session has messages", err, core.Timeout)
 		}
 	})
 }
