@@ -74,15 +74,8 @@ func unanswered(ctx context.Context, err error) error {
 // some brokers end these for a message that they will never accept. It returns nil if there may be
 // another reason.
 func (r *Remote) blame(err error) error {
-	var why *goamqp.Error
-	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {
-		why = e.RemoteErr
-	} else if e, ok := errors.AsType[*goamqp.SessionError](err); ok {
-		why = e.RemoteErr
-	} else if e, ok := errors.AsType[*goamqp.ConnError](err); ok {
-		why = e.RemoteErr
-	}
-	if why == nil || why.Condition == goamqp.ErrCondNotAllowed { // not-allowed has many other causes
+	why, ok := errors.AsType[*goamqp.Error](err) // inside of a LinkError, SessionError or ConnError
+	if !ok || why.Condition == goamqp.ErrCondNotAllowed { // not-allowed has many other causes
 		return nil
 	}
 	code, ok := hopeless[why.Condition]
