@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -304,15 +305,7 @@ func (r *replyLink) detached() {
 		r.conn.replies -= len(payload)
 	}
 	r.queue = nil
-	for i, n := range r.conn.nodes {
-		if n == r {
-			last := len(r.conn.nodes) - 1
-			r.conn.nodes[i] = r.conn.nodes[last]
-			r.conn.nodes[last] = nil
-			r.conn.nodes = r.conn.nodes[:last]
-			return
-		}
-	}
+	r.conn.nodes = slices.DeleteFunc(r.conn.nodes, func(n *replyLink) bool { return n == r })
 }
 
 func (r *replyLink) push(payload []byte) {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -154,9 +155,5 @@ func encodedOf(m *goamqp.Message) []byte {
 	if len(m.Data) == 1 {
 		return m.Data[0]
 	}
-	var all []byte
-	for _, part := range m.Data {
-		all = append(all, part...)
-	}
-	return all
+	return bytes.Join(m.Data, nil)
 }

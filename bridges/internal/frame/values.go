@@ -354,11 +354,7 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 	case codec.Binary:
 		return kept(r.Binary()), nil
 	case codec.Text:
-		text := r.Text()
-		for len(text) > 0 && text[len(text)-1] == '=' {
-			text = text[:len(text)-1]
-		}
-		b, err := decodeBase64(text)
+		b, err := decodeBase64(bytes.TrimRight(r.Text(), "="))
 		if err != nil {
 			return nil, Wrong("is not base64: %v", err)
 		}

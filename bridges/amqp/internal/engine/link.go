@@ -276,9 +276,7 @@ func (l *Link) Answer() {
 		s.conn.emit(s.channel, &wire.Detach{Handle: l.handle, Closed: true})
 	}
 	l.answer = answered
-	if i := slices.Index(s.held, l); i >= 0 {
-		s.held = slices.Delete(s.held, i, i+1)
-	}
+	s.held = slices.DeleteFunc(s.held, func(other *Link) bool { return other == l })
 }
 
 func (l *Link) forget() {
