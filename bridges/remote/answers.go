@@ -74,7 +74,7 @@ func unanswered(ctx context.Context, err error) error {
 // some brokers end these for a message that they will never accept. It returns nil if there may be
 // another reason.
 func (r *Remote) blame(err error) error {
-	why, ok := errors.AsType[*goamqp.Error](err) // inside of a LinkError, SessionError or ConnError
+	why, ok := errors.AsType[*goamqp.Error](err)          // inside of a LinkError, SessionError or ConnError
 	if !ok || why.Condition == goamqp.ErrCondNotAllowed { // not-allowed has many other causes
 		return nil
 	}
