@@ -101,15 +101,15 @@ type form[T any] struct {
 }
 
 var (
-	asBool      = form[bool]{value.ReadBool, value.AppendBool}
-	asUint8     = form[uint8]{value.ReadUint8, value.AppendUint8}
-	asUint16    = form[uint16]{value.ReadUint16, value.AppendUint16}
-	asUint32    = form[uint32]{value.ReadUint32, value.AppendUint32}
-	asUint64    = form[uint64]{value.ReadUint64, value.AppendUint64}
-	asTimestamp = form[value.Timestamp]{value.ReadTimestamp, value.AppendTimestamp}
-	asBinary    = form[[]byte]{value.ReadBinary, value.AppendBinary}
-	asText      = form[string]{readText[string], value.AppendString[string]}
-	asSymbol    = form[value.Symbol]{readText[value.Symbol], value.AppendSymbol[value.Symbol]}
+	asBool      = &form[bool]{value.ReadBool, value.AppendBool}
+	asUint8     = &form[uint8]{value.ReadUint8, value.AppendUint8}
+	asUint16    = &form[uint16]{value.ReadUint16, value.AppendUint16}
+	asUint32    = &form[uint32]{value.ReadUint32, value.AppendUint32}
+	asUint64    = &form[uint64]{value.ReadUint64, value.AppendUint64}
+	asTimestamp = &form[value.Timestamp]{value.ReadTimestamp, value.AppendTimestamp}
+	asBinary    = &form[[]byte]{value.ReadBinary, value.AppendBinary}
+	asText      = &form[string]{readText[string], value.AppendString[string]}
+	asSymbol    = &form[value.Symbol]{readText[value.Symbol], value.AppendSymbol[value.Symbol]}
 )
 
 func readText[T ~string](b []byte) (T, []byte, error) {
@@ -117,36 +117,49 @@ func readText[T ~string](b []byte) (T, []byte, error) {
 	return T(v), rest, err
 }
 
-func opt[T any](l *list, name string, v *value.Opt[T], as form[T]) {
+func opt[T any](l *list, name string, v *value.Opt[T], as *form[T]) {
 	switch {
-	case l.writes && v.Set:
-		l.wrote(as.write(l.b, v.V))
-	case l.writes:
+	case l.writes && !v.Set:
 		l.null()
+	case l.writes:
+		l.wrote(as.write(l.b, v.V))
 	case l.next():
-		read, rest, err := as.read(l.b)
-		if err != nil {
-			l.fail(name, err)
-			return
-		}
-		*v, l.b = value.Some(read), rest
+		v.V, v.Set = read(l, name, as)
 	}
 }
 
-func must[T any](l *list, name string, v *T, as form[T]) {
-	o := value.Opt[T]{V: *v, Set: l.writes}
-	if opt(l, name, &o, as); !o.Set {
+func read[T any](l *list, name string, as *form[T]) (v T, ok bool) {
+	v, rest, err := as.read(l.b)
+	if err != nil {
+		l.fail(name, err)
+		return v, false
+	}
+	l.b = rest
+	return v, true
+}
+
+func must[T any](l *list, name string, v *T, as *form[T]) {
+	switch {
+	case l.writes:
+		l.wrote(as.write(l.b, *v))
+	case l.next():
+		*v, _ = read(l, name, as)
+	default:
 		l.invalid(name, "is mandatory")
 	}
-	*v = o.V
 }
 
 // optional is opt for a field whose zero value means that it is absent.
-func optional[T comparable](l *list, name string, v *T, as form[T]) {
+func optional[T comparable](l *list, name string, v *T, as *form[T]) {
 	var none T
-	o := value.Opt[T]{V: *v, Set: *v != none}
-	opt(l, name, &o, as)
-	*v = o.V
+	switch {
+	case l.writes && *v == none:
+		l.null()
+	case l.writes:
+		l.wrote(as.write(l.b, *v))
+	case l.next():
+		*v, _ = read(l, name, as)
+	}
 }
 
 func (l *list) flag(name string, v *bool) { optional(l, name, v, asBool) }
@@ -160,7 +173,7 @@ func upTo[T ~uint8](l *list, name string, v *value.Opt[T], most T) {
 	if opt(l, name, &o, asUint8); o.V > uint8(most) {
 		l.invalid(name, "is %d: it must be at most %d", o.V, most)
 	}
-	*v = value.Opt[T]{V: T(o.V), Set: o.Set}
+	v.V, v.Set = T(o.V), o.Set
 }
 
 func (l *list) binary(name string, v *[]byte, limit int) {
