@@ -30,12 +30,6 @@ func readList(b []byte, of Descriptor, lim value.Limits) (l list, rest []byte) {
 	return l, rest
 }
 
-func openList(dst []byte, of Descriptor) list {
-	l := list{writes: true, b: dst}
-	l.begin(of)
-	return l
-}
-
 // begin begins to write the list, but does nothing when reading.
 func (l *list) begin(of Descriptor) {
 	if l.writes {
@@ -286,7 +280,9 @@ func (l *list) open(name string, of Descriptor, present bool) (in list, ok bool)
 		l.null()
 		return list{}, false
 	case l.writes:
-		return openList(l.b, of), true
+		in = list{writes: true, b: l.b}
+		in.begin(of)
+		return in, true
 	case !l.next():
 		return list{}, false
 	}

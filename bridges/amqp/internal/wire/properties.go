@@ -21,7 +21,8 @@ func DecodeHeader(raw []byte) (h Header, err error) {
 }
 
 func AppendHeader(dst []byte, h *Header) []byte {
-	l := openList(dst, DescHeader)
+	l := list{writes: true, b: dst}
+	l.begin(DescHeader)
 	h.fields(&l)
 	dst, _ = l.closed() // a header can always be encoded
 	return dst
@@ -56,7 +57,8 @@ func DecodeProperties(raw []byte) (p MessageProperties, err error) {
 }
 
 func AppendProperties(dst []byte, p *MessageProperties) []byte {
-	t := texts{list: openList(dst, DescProperties)}
+	t := texts{list: list{writes: true, b: dst}}
+	t.begin(DescProperties)
 	p.fields(&t)
 	dst, _ = t.closed() // properties can always be encoded
 	return dst
