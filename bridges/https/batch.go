@@ -111,7 +111,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 		}
 		s, ok := v.(string)
 		if !ok {
-			return fmt.Errorf("Body is %s: it must be %s", describe(v), formString)
+			return fmt.Errorf("%s is %s: it must be %s", members[at], describe(v), formString)
 		}
 		m.Body = core.Body{Kind: core.BodyData, Bytes: []byte(s)}
 		return nil

@@ -25,9 +25,10 @@ func (s section) is() (known, body bool) {
 	return s.desc >= DescHeader && s.desc <= DescFooter, s.desc >= DescData && s.desc <= DescValue
 }
 
-// sectionKinds are the types that the values of sections must have. A value section may have any.
+// sectionKinds are the types that the values of sections must have, from the header on. A value
+// section may have any.
 var sectionKinds = [...]value.Kind{
-	DescHeader - DescHeader: value.KindList, DescProperties - DescHeader: value.KindList, DescSequence - DescHeader: value.KindList,
+	0: value.KindList, DescProperties - DescHeader: value.KindList, DescSequence - DescHeader: value.KindList,
 	DescDeliveryAnnotations - DescHeader: value.KindMap, DescMessageAnnotations - DescHeader: value.KindMap,
 	DescApplicationProperties - DescHeader: value.KindMap, DescFooter - DescHeader: value.KindMap, DescData - DescHeader: value.KindBinary,
 }
