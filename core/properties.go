@@ -16,12 +16,22 @@ type Properties struct {
 	encoded []byte // a validated value map with text keys; nil if empty
 }
 
+// fewKeys is the number of keys up to which a search through all is faster than a map.
+const fewKeys = 16
+
 // NewProperties encodes pairs in the given order. Of pairs with the same key, only the last counts.
 func NewProperties(pairs ...Property) (Properties, error) {
 	dst, mark := value.OpenMap(nil)
 	n := 0
+	var last map[string]int // the last index of each key, if there are many: clients may send 65,536 pairs
+	if len(pairs) > fewKeys {
+		last = make(map[string]int, len(pairs))
+		for i, p := range pairs {
+			last[p.Key] = i
+		}
+	}
 	for i, p := range pairs {
-		if slices.ContainsFunc(pairs[i+1:], func(later Property) bool { return later.Key == p.Key }) {
+		if last != nil && last[p.Key] != i || last == nil && slices.ContainsFunc(pairs[i+1:], func(later Property) bool { return later.Key == p.Key }) {
 			continue
 		}
 		dst = value.AppendString(dst, p.Key)
@@ -138,7 +148,17 @@ func (p Properties) Merge(over Properties) Properties {
 	if over.IsEmpty() {
 		return p
 	}
-	return p.joined(func(key []byte) bool { return !over.has(key) }, over)
+	if over.Len() <= fewKeys {
+		return p.joined(func(key []byte) bool { return !over.has(key) }, over)
+	}
+	replaced := make(map[string]struct{}, over.Len())
+	for k := range value.MapEntries(over.encoded) {
+		replaced[string(k)] = struct{}{}
+	}
+	return p.joined(func(key []byte) bool {
+		_, gone := replaced[string(key)]
+		return !gone
+	}, over)
 }
 
 func (p Properties) Without(keys ...string) Properties {

@@ -225,6 +225,50 @@ var narrowAttacks = []struct {
 		}
 		return err
 	}},
+	{"settlements that set 5,000 properties of a message with 20,000", func(n *narrow) error {
+		to, hangUp, err := n.dial("narrow", "narrow-send")
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		from, hangUp, err := n.dial("narrow", "narrow-listen")
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		sending, err := to.NewSession(n.ctx, nil)
+		if err != nil {
+			return err
+		}
+		sender, err := sending.NewSender(n.ctx, "narrow", nil)
+		if err != nil {
+			return err
+		}
+		receiving, err := from.NewSession(n.ctx, nil)
+		if err != nil {
+			return err
+		}
+		receiver, err := receiving.NewReceiver(n.ctx, "narrow", &amqp.ReceiverOptions{SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
+		if err != nil {
+			return err
+		}
+		m, set := &amqp.Message{ApplicationProperties: map[string]any{}}, amqp.Annotations{}
+		for i := range 20_000 {
+			if m.ApplicationProperties[fmt.Sprintf("a%05d", i)] = true; i < 5000 {
+				set[fmt.Sprintf("b%05d", i)] = true
+			}
+		}
+		for err == nil {
+			if err = n.send(sender, m); err != nil {
+				break
+			}
+			var got *amqp.Message
+			if got, err = receiver.Receive(n.ctx, nil); err == nil {
+				err = receiver.ModifyMessage(n.ctx, got, &amqp.ModifyMessageOptions{DeliveryFailed: true, Annotations: set})
+			}
+		}
+		return err
+	}},
 	{"taps that are not read", func(n *narrow) error {
 		c, err := (&net.Dialer{}).DialContext(n.ctx, "tcp", n.gw.host)
 		if err != nil {
