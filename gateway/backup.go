@@ -168,7 +168,7 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 		dir = filesDir(settings)
 	}
 	if dir != "" && read && !hasEntries(dir) {
-		return nil, fmt.Errorf("the directory %s is empty or missing, so it contains no messages: specify the store with --store, and its directory with --data", dir)
+		return nil, fmt.Errorf("the directory %s is empty or missing, so there are no messages to back up: set --data to the data directory of the gateway, which contains this directory, or set --store to the URL of a Redis", dir)
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return openStore(c.Context(), settings, log)

@@ -58,7 +58,7 @@ type Call struct {
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew
-	Options     *core.SessionOptions // of the link that is opened; a sender has only Closed
+	Options     *core.SessionOptions // of OpenSender, OpenReceiver and AcceptSession; for OpenSender, only the field Closed is set
 
 	// The answer has an element for each group, settlement or token. Other operations, and those of
 	// a transaction, have only Err.

@@ -3,6 +3,7 @@ package payload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -58,8 +59,6 @@ func (n *Named) rank(mediaType string) int {
 	return rank
 }
 
-var errEncoded = errors.New("the payload has a content encoding, which the gateway does not decode")
-
 // Enter waits for memory for the decoded body of a message, and takes it until leave is called.
 // Body and Transcode call it themselves.
 func (c *Chain) Enter(ctx context.Context, m *core.Message) (leave func(), err error) {
@@ -83,7 +82,7 @@ func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 		return nil, nil
 	}
 	if m.ContentEncoding != "" && !strings.EqualFold(m.ContentEncoding, "identity") {
-		return nil, errEncoded
+		return nil, fmt.Errorf("the payload has the content encoding %.40q, but the gateway decodes no content encodings: send the payload without one", m.ContentEncoding)
 	}
 	payload, ok := m.Body.Payload()
 	if ok {

@@ -62,7 +62,7 @@ func TestABackupContainsSchedules(t *testing.T) {
 	if err := (&backup.Writer{Store: from, Progress: func(int) {}}).Write(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	for _, broken := range []string{`"Partitions":1`, `"Name":"other"`} {
+	for broken, want := range map[string]string{`"Partitions":1`: "has 1 partitions", `"Name":"other"`: "the settings of another schedule"} {
 		key, _, _ := strings.Cut(broken, ":")
 		text := strings.Replace(b.String(), key+`:0`, broken, 1)
 		text = strings.Replace(text, key+`:"$schedules/daily"`, broken, 1)
@@ -70,7 +70,7 @@ func TestABackupContainsSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := backup.Restore(t.Context(), to, in, func(int) {}); err == nil || !strings.Contains(err.Error(), "lacks the schedule's settings") {
+		if _, err := backup.Restore(t.Context(), to, in, func(int) {}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", broken, err)
 		}
 	}

@@ -112,9 +112,14 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 		}
 	case core.Schedule:
 		least = 0
-		if e.Schedule == nil || e.Name != core.SchedulePath(e.Schedule.Name) || e.Partitions != 0 {
-			errs = append(errs, fmt.Errorf("the line of the schedule '%.80s' lacks the schedule's settings, has a different name in these settings, or has partitions", e.Name))
-		} else {
+		switch {
+		case e.Schedule == nil:
+			errs = append(errs, fmt.Errorf("the line of the schedule '%.80s' contains no settings of a schedule", e.Name))
+		case e.Name != core.SchedulePath(e.Schedule.Name):
+			errs = append(errs, fmt.Errorf("the line of the schedule '%.80s' contains the settings of another schedule, '%.80s'", e.Name, e.Schedule.Name))
+		case e.Partitions != 0:
+			errs = append(errs, fmt.Errorf("the line of the schedule '%.80s' has %d partitions, but a schedule has none", e.Name, e.Partitions))
+		default:
 			errs = append(errs, core.ValidateSubscriptionName(e.Schedule.Name))
 		}
 	default:

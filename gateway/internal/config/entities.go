@@ -98,8 +98,9 @@ type SubscriptionSettings struct {
 
 func (u *SubscriptionSettings) Apply(s *core.Settings) { overlay(u, s) }
 
-// EntitySettings are the configured settings of an entity. Except for Policies, each field is a
-// pointer to the value of the same field in core.Settings, or nil if it is not configured.
+// EntitySettings are the configured settings of an entity. Each field except Policies is a pointer:
+// nil if the setting is not configured, otherwise to the value that Apply copies to the field of the
+// same name in core.Settings.
 type EntitySettings interface {
 	QueueSettings | TopicSettings | SubscriptionSettings
 }

@@ -36,7 +36,7 @@ func (c *Config) validateLimits(r *report) {
 		r.add("policies", "the namespace has %d policies, including %s: with --strict at most %d are allowed", n, DevPolicy, limits.MaxPolicies)
 	}
 	if c.ForwardWait {
-		r.add("forward-wait", "the setting is not allowed with --strict, which dead-letters messages that cannot be forwarded: leave it out")
+		r.add("forward-wait", "the setting is not allowed with --strict, which dead-letters messages that cannot be forwarded: leave out forward-wait")
 	}
 	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
 		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)

@@ -54,7 +54,7 @@ func (fs *files) read(name string) (*file, error) {
 	}
 	opened, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: specify a file that exists and that this user may read", err)
+		return nil, fmt.Errorf("%w: specify a file that exists and that the gateway's user may read", err)
 	}
 	defer func() { _ = opened.Close() }() // only read
 	if f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {

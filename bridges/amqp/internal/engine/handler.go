@@ -35,7 +35,8 @@ type Handler interface {
 	// Disposed reports the peer's outcome for a delivery. Unless the peer has settled the delivery,
 	// the handler must call Session.Settle, or Session.Acknowledge if the outcome is not final yet.
 	Disposed(l *Link, d Disposal)
-	// Missed reports that an operation of a transaction was dropped, perhaps repeatedly.
+	// Missed reports that the engine has dropped an operation of a transaction, which must therefore
+	// not be committed. The engine may report the same operation several times.
 	Missed(state wire.TransactionalState)
 	// Lapsed returns why a delivery that Conn.Lapse has removed cannot be settled any more.
 	Lapsed(l *Link) *wire.Error

@@ -176,9 +176,9 @@ func CountBatch(payload []byte) (n int) {
 }
 
 // SplitBatch returns the contents of a batch's data sections, which alias payload, and ignores the
-// other sections. A body of another kind, or more than most messages, is an error with
-// amqp:invalid-field.
-func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
+// other sections. It returns an error with amqp:invalid-field if the body is of another kind, or the
+// batch has more than maxMessages messages.
+func SplitBatch(payload []byte, lim value.Limits, maxMessages int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
 		return nil, err
@@ -191,8 +191,8 @@ func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	}
 	var messages [][]byte
 	for b := s.Body; len(b) > 0; {
-		if len(messages) == most {
-			return nil, refuse(CondInvalidField, "a batch has more than %d messages", most)
+		if len(messages) == maxMessages {
+			return nil, refuse(CondInvalidField, "a batch has more than %d messages", maxMessages)
 		}
 		_, enc, err := readDescriptor(b)
 		if err != nil {

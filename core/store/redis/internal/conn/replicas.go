@@ -106,7 +106,7 @@ func (r *replication) await(s *Client, node *redis.Client) {
 			r.lagging[node].refusal.reason = told
 			r.mu.Unlock()
 			if first {
-				s.Log.Warn("too few replicas of Redis answer: the gateway refuses writes until enough replicas answer", "redis", s.Endpoint.nameOf(node), "replicas", told)
+				s.Log.Warn("too few replicas answer Redis: the gateway refuses writes until enough of them answer", "redis", s.Endpoint.nameOf(node), "replicas", told)
 			}
 		}
 		ended := s.ProbeReplicas(ctx, node) == nil || !s.isMaster(ctx, node)

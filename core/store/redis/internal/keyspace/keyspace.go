@@ -37,7 +37,7 @@ const (
 	BlocksSuffix        = "L"
 	ExpirySuffix        = "x"
 	SessionSuffixes     = "nobtjiavP" // keys of lua/sessions.lua, in order
-	ArrivalSuffixes     = "nobjvPl"   // the SessionSuffixes, and the locks, that a script needs to store messages in sessions
+	ArrivalSuffixes     = "nobjvPl"   // those of SessionSuffixes that a script needs to store messages in sessions, then LocksSuffix
 	SessionOfSuffix     = "n"         // one of SessionSuffixes: the session of each message
 	HoldersSuffix       = "j"         // one of SessionSuffixes: the holders of sessions
 	StateSuffixes       = "ces"
@@ -128,8 +128,8 @@ func (p Names) All(r core.Ref) []string {
 	return keys
 }
 
-// Some returns the keys of r's entity with these suffixes, of each sub-queue, and those of the states of
-// sessions, of duplicate detection and of moves.
+// Some returns some keys of the partition r: in each sub-queue the keys with these suffixes, and also
+// the keys for session states, duplicate detection and moved messages.
 func (p Names) Some(r core.Ref, suffixes string) (keys []string) {
 	for r.Sub = range core.SubQueues {
 		own := suffixes

@@ -1,7 +1,8 @@
--- sweep.lua: a function that does what is due. A sweep ends locks that have expired, activates
--- scheduled messages and removes expired ones. All scripts on a partition begin with a sweep. The loader
--- puts it after state.lua.
--- due is the field d of head, which sweep reads. Before this time, a sweep finds nothing.
+-- sweep.lua: the function sweep, which ends expired locks, activates scheduled messages and removes
+-- expired messages. All scripts on a partition begin by calling it. The loader puts this file after
+-- state.lua.
+
+-- due is the time before which sweep finds nothing. sweep reads it from the field d of head.
 local due = 0
 
 -- noteDeadline lowers d to a deadline that a script has added.
