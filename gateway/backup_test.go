@@ -25,7 +25,7 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		code   int
 		wanted string
 	}{
-		{"backup --store file", exitFailure, "contains no messages: specify the store with --store"},
+		{"backup --store file", exitFailure, "so there are no messages to back up: set --data to the data directory of the gateway"},
 		{"backup --store spawn", exitUsage, "the gateway cannot start a Redis: run redis-server --dir "},
 		{"backup --store memory", exitFailure, "the memory store cannot be backed up"},
 		{"restore --store memory " + broken, exitFailure, "the backup is damaged at line 1: "},

@@ -1,9 +1,11 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -727,4 +729,61 @@ func TestAPumpTakesOverWhatAnotherGatewayLeft(t *testing.T) {
 		synctest.Wait()
 		b.holds(t, map[string]string{sub: "m"})
 	})
+}
+
+// lateStore stores what one call to the partition sends only after the call has failed.
+type lateStore struct {
+	core.Store
+	partition core.Ref
+	late      atomic.Bool
+}
+
+func (s *lateStore) Partition(r core.Ref, p core.Policy) core.Partition {
+	at := s.Store.Partition(r, p)
+	if r == s.partition {
+		at = core.Partition{Ref: r, Policy: p, Operations: latePartition{at, s}}
+	}
+	return at
+}
+
+type latePartition struct {
+	core.Partition
+	*lateStore
+}
+
+func (p latePartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
+	if !p.late.CompareAndSwap(true, false) {
+		return p.Operations.Append(ctx, groups)
+	}
+	time.AfterFunc(9*time.Second, func() { p.Operations.Append(context.Background(), groups) })
+	<-ctx.Done()
+	return failed(len(groups), core.Busy)
+}
+
+func TestACallThatStoresTooLateMakesNoSecondCopy(t *testing.T) {
+	for name, during := range map[string]func(t *testing.T, b *started){
+		"nothing else happens":       func(*testing.T, *started) {},
+		"the destination is changed": func(t *testing.T, b *started) { b.update(t, "b", func(s *core.Settings) { s.MaxDeliveryCount = 7 }) },
+		"the forwarding is set anew": func(t *testing.T, b *started) {
+			b.update(t, "a", func(s *core.Settings) { s.ForwardTo = "" })
+			rests()
+			b.update(t, "a", forwardTo("b"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *started) {
+				ent := b.create(t, "b")
+				b.create(t, "a", forwardTo("b"))
+				late := &lateStore{Store: b.store.Store, partition: b.ns.Partition(&ent, 0, core.Main).Ref}
+				late.late.Store(true)
+				b.wrap(late)
+				b.send(t, "a", text("m"))
+				time.Sleep(forward.CallTimeout + time.Second)
+				during(t, b)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				b.holds(t, map[string]string{"a": "", "b": "m"})
+			})
+		})
+	}
 }

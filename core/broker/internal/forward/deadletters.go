@@ -44,7 +44,7 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	defer cancel()
 	for n, a := range transferDeadLetters.Append(call, groups) {
 		if a.Err != nil {
-			fb.pf.holdBack(&fb.ds[at[n]], destination{})
+			fb.pf.holdBackAfter(a.Err, &fb.ds[at[n]], destination{})
 			continue
 		}
 		fb.settle(at[n], core.Settlement{}, stored{p: transferDeadLetters, key: groups[n][0].Transit.Key})

@@ -174,7 +174,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.settle(at, core.Settlement{}, stored{batch.v.Queues[core.Main][batch.to.partition], batch.groups[i][0].Transit.Key, batch.v.Name})
 		case entity.LacksVerdict(a.Err):
 			fb.pf.holdBack(&fb.ds[at], batch.to)
-			if soon := time.Now().Add(maxVerdictHold); soon.Before(fb.pf.retryAt) {
+			if soon := time.Now().Add(maxVerdictHold); soon.Before(fb.pf.retryAt) && soon.After(fb.pf.doubtUntil) {
 				fb.pf.retryAt = soon
 			}
 		case core.CodeOf(a.Err) == core.QuotaExceeded && !fb.route.waits && !fb.route.returns(batch.to.e.Key()):
@@ -182,7 +182,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			// queue, dead letters, and all if the broker is configured to wait.
 			fb.reject(at, a.Err)
 		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
-			fb.pf.holdBack(&fb.ds[at], batch.to)
+			fb.pf.holdBackAfter(a.Err, &fb.ds[at], batch.to)
 		default:
 			fb.reject(at, a.Err)
 		}

@@ -44,6 +44,7 @@ type partitionForwarder struct {
 	manyDestinations bool          // the queue may have messages for destinations that are not blocked
 	holdTime         time.Duration // how long messages are held back; 0 while moves succeed
 	retryAt          time.Time
+	doubtUntil       time.Time // until then, a call that failed may still store held messages
 	lease            orderLease
 	remoteStalled    bool
 	remoteAway       bool
@@ -167,7 +168,7 @@ func (pf *partitionForwarder) serve(ctx context.Context) {
 		return
 	}
 	if retryHeld {
-		pf.retryAt, pf.pausedUntil = time.Time{}, time.Time{}
+		pf.retryAt, pf.pausedUntil = pf.doubtUntil, time.Time{}
 	}
 	next := pf.step(ctx)
 
@@ -342,6 +343,17 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	}
 }
 
+// holdBackAfter holds d back after a call failed to store it. If the store may still run the call, d
+// stays locked until then: otherwise a forwarder could move d meanwhile and make the destination
+// forget the key of the move, and the late call would store a second copy.
+func (pf *partitionForwarder) holdBackAfter(err error, d *core.Delivery, to destination) {
+	pf.holdBack(d, to)
+	if core.CodeOf(err).Retriable() && !core.IsNotDone(err) {
+		pf.doubtUntil = time.Now().Add(forwardLock / 2)
+		pf.retryAt = pf.doubtUntil
+	}
+}
+
 func (pf *partitionForwarder) lengthenHold() {
 	least, most := minHold, MaxHold
 	if pf.parent.key.sub == core.DeadLetter {
@@ -369,7 +381,8 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	for i := range held {
 		pf.lease.highest = min(pf.lease.highest, held[i].Token.Number()-1)
 	}
-	if e := pf.parent.set.Broker.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
+	e := pf.parent.set.Broker.Cached(pf.parent.name)
+	if e != nil && e.View().ID == pf.parent.key.id && !time.Now().Before(pf.doubtUntil) {
 		call, cancel := context.WithTimeout(ctx, CallTimeout)
 		defer cancel()
 		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if this fails, the locks expire

@@ -3,6 +3,7 @@ package batching
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,9 +46,9 @@ func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Cal
 	b.server, b.flushed, b.flush = s, flushed, flush
 }
 
-// Submit adds work and waits for the flush that processes it. If ctx ends first, the flush
-// continues, and the caller must not read work any more. If ctx leaves enough time, the flush may
-// run in the caller's goroutine.
+// Submit adds work and waits for the flush that processes it. If ctx ends before the flush begins,
+// the work is not done. If ctx ends later, the flush continues, and the caller must not read work
+// any more. If ctx leaves enough time, the flush may run in the caller's goroutine.
 func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
 	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
@@ -63,8 +64,24 @@ func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error
 	case <-t.done:
 		return nil
 	case <-ctx.Done():
+		if b.withdraw(t) {
+			return core.CertainlyNotDone(server.Ended(ctx))
+		}
 		return server.Ended(ctx)
 	}
+}
+
+// withdraw reports whether t was still waiting for its flush.
+func (b *Batcher[T]) withdraw(t *Call[T]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.waiting, t)
+	if i < 0 {
+		return false
+	}
+	b.waiting = slices.Concat(b.waiting[:i], b.waiting[i+1:]) // a batch may share the array
+	b.bytes -= t.bytes + pendingCallOverhead
+	return true
 }
 
 func outlasts(ctx context.Context, d time.Duration) bool {
