@@ -84,7 +84,7 @@ func ParseTicks(s string) (int64, error) {
 		unit++
 		whole, fraction, hasFraction := strings.Cut(digits, ".")
 		if hasFraction && (designator != 'S' || fraction == "" || strings.Contains(fraction, ".")) {
-			return 0, fmt.Errorf("%q is not a valid number for the unit %c", digits, designator)
+			return 0, fmt.Errorf("%q is not a valid number for the unit %c: use a whole number, or for S a decimal number", digits, designator)
 		}
 		if whole == "" {
 			return 0, fmt.Errorf("%q has no digit before the point: write 0%s", digits, digits)

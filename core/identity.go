@@ -46,7 +46,7 @@ func ParseRights(s string) (Right, error) {
 		case "manage":
 			rights |= AllRights
 		default:
-			return 0, Refuse(InvalidArgument, "unknown right %q: use Send, Listen, Manage, separated by commas", name)
+			return 0, Refuse(InvalidArgument, "%q is not a right: use Send, Listen or Manage, separated by commas", name)
 		}
 	}
 	return rights, nil

@@ -84,8 +84,8 @@ func (l *Limits) Check(s *Settings) error {
 
 // CheckRule refuses a rule that the tier does not allow.
 func (l *Limits) CheckRule(r *Rule) error {
-	if n := max(utf8.RuneCountInString(r.Filter.SQL), utf8.RuneCountInString(r.Action)); l.MaxSQLLength > 0 && n > l.MaxSQLLength {
-		return Refuse(InvalidArgument, "Rule '%s': the SQL of the filter or action has %d characters; in the %s tier at most %d are allowed.", r.Name, n, l.Tier, l.MaxSQLLength)
+	if filter, action := utf8.RuneCountInString(r.Filter.SQL), utf8.RuneCountInString(r.Action); l.MaxSQLLength > 0 && max(filter, action) > l.MaxSQLLength {
+		return Refuse(InvalidArgument, "Rule '%s': the SQL of the filter has %d characters, and the SQL of the action %d; in the %s tier at most %d are allowed in each.", r.Name, filter, action, l.Tier, l.MaxSQLLength)
 	}
 	return nil
 }

@@ -263,7 +263,7 @@ func restoreArchive(c *cobra.Command, environ []string, in io.Reader) error {
 		return err
 	}
 	if !settings.KeepsFiles() {
-		return fmt.Errorf("a running gateway made this backup, so it can only be restored into a file store: use --store file and an empty --data directory; then copy the file store with crosstown backup and crosstown restore")
+		return fmt.Errorf("a running gateway made this backup, so it can only be restored into a file store: use --store file and an empty --data directory. To move the messages into another store, then use crosstown backup on this directory, and crosstown restore")
 	}
 	head, err := file.Restore(filesDir(settings), in)
 	if err != nil {

@@ -38,7 +38,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	} else {
 		ca, err := devca.Open(c.Data, devca.Options{Hosts: cert.hosts, Ports: ports(listeners)})
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("this user may not write to the data directory %s: change its owner or permissions, or choose another with --data: %w", c.Data, err)
+			return nil, fmt.Errorf("the current user may not write to the data directory %s: change its owner or permissions, or choose another with --data: %w", c.Data, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w. To use another data directory, set --data; to use your own certificate, set --tls-cert and --tls-key", err)

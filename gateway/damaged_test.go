@@ -100,8 +100,8 @@ func TestADataDirectoryThatCannotBeWrittenIsRefusedWithTheRemedy(t *testing.T) {
 	}
 	data := t.TempDir()
 	for dir, want := range map[string]string{
-		data:                            "this user may not write to the data directory " + data + ": change its owner or permissions, or choose another with --data",
-		filepath.Join(data, "messages"): "this user may not write to directory " + filepath.Join(data, "messages") + ": change its owner or permissions",
+		data:                            "the current user may not write to the data directory " + data + ": change its owner or permissions, or choose another with --data",
+		filepath.Join(data, "messages"): "the current user may not write to directory " + filepath.Join(data, "messages") + ": change its owner or permissions",
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)

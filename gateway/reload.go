@@ -72,7 +72,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		return err
 	}
 	for _, k := range made {
-		r.log.Info("reload: the gateway has generated a key", "policy", k.Policy, "file", k.File)
+		r.log.Info("reload: the gateway has generated a key for a policy that has none in the configuration", "policy", k.Policy, "file", k.File)
 	}
 	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // it was validated
 	if pair != nil {

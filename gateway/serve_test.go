@@ -361,7 +361,7 @@ func TestABadDirectoryIsRefusedWithARemedy(t *testing.T) {
 	}{
 		{[]string{"--data=" + file}, file},
 		{[]string{"--sync=sometimes"}, "use always, interval or never"},
-		{[]string{"--store=memory", "--sync=always"}, "leave it out, or use --store file"},
+		{[]string{"--store=memory", "--sync=always"}, "leave out sync, or use --store file"},
 		{[]string{"--store=memory", "--repair"}, "repair is not allowed"},
 	} {
 		code, _, stderr := invoke(t, nil, append([]string{"--listen=127.0.0.1:0"}, tt.args...)...)

@@ -95,7 +95,7 @@ func TestTokens(t *testing.T) {
 		{g.connection, []string{"nope", "--rights=Send"}, exitFailure, "nope"},
 		{g.connection, []string{"orders", "--rights=Listen", "--create-policy=sender"}, exitFailure, "policy sender of orders has the rights Send, not Listen"},
 		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `cannot read the key of the policy "none" of orders`},
-		{g.connection, []string{"orders", "--rights=Read"}, exitUsage, `unknown right "Read"`},
+		{g.connection, []string{"orders", "--rights=Read"}, exitUsage, `"Read" is not a right`},
 		{g.connection, []string{"orders", "--ttl=0s"}, exitUsage, "--ttl is "},
 		{g.connection, []string{"", "--create-policy=x", "--rights=Send"}, exitUsage, "--create-policy requires an ENTITY"},
 		{g.connection, []string{"", "--curl"}, exitUsage, "--curl requires an ENTITY"},

@@ -209,7 +209,7 @@ func (o *operation) stateToPeek() *core.State {
 func scheduleMessages(o *operation) (response, error) {
 	entries, ok := o.args.At("messages").(value.List)
 	if !ok || len(entries) == 0 {
-		return response{}, core.Refuse(core.InvalidArgument, "The field 'messages' of the request is not a list of maps, or is empty.")
+		return response{}, core.Refuse(core.InvalidArgument, "The field 'messages' of the request must be a list of at least one map.")
 	}
 	group := make([]*core.Message, len(entries))
 	for i, entry := range entries {

@@ -94,7 +94,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	o.Sharing = core.NonExclusive
 	list, ok := v.(value.List)
 	if !ok || len(list) > 2 {
-		return core.Refuse(core.InvalidArgument, "The value of the filter %s is not a list of a session id and a lock token.", sharedSessionFilter)
+		return core.Refuse(core.InvalidArgument, "The value of the filter %s is not a list of at most two elements: a session id and a lock token.", sharedSessionFilter)
 	}
 	fields := [2]any{}
 	copy(fields[:], list)

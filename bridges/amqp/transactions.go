@@ -76,7 +76,7 @@ var coordinatorServes = map[value.Symbol]bool{
 func (c *conn) attachCoordinator(l *engine.Link) {
 	a := l.Attach()
 	if a.Role != wire.RoleSender {
-		l.Refuse(c.refusal(l, &wire.Error{Condition: wire.CondInvalidField, Description: "A coordinator can only be the target of a link."}, core.Address{}))
+		l.Refuse(c.refusal(l, &wire.Error{Condition: wire.CondInvalidField, Description: "A coordinator can only be the target of a link: attach the link as a sender."}, core.Address{}))
 		return
 	}
 	l.Data = &coordinatorLink{conn: c, link: l}
@@ -258,7 +258,7 @@ func (r *receiverLink) abandon(s core.Settlement) {
 }
 
 var (
-	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed. Either a message was refused, or was sent on a link that had ended, or an outcome referred to a settled or unknown delivery.")
+	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed: a message was refused, a message was sent on a link that had ended, or an outcome referred to a settled or unknown delivery.")
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome: set accepted, rejected, released or modified.")
 )
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -215,7 +214,7 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
-	case errors.Is(err, fair.ErrTooSlow), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, fair.ErrTooSlow):
 		return nil, core.Refuse(core.InvalidArgument, "The request body did not arrive completely in time: send it without long pauses.")
 	}
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")

@@ -150,7 +150,7 @@ func hexSignatures(header, separator, name string) (all [][]byte) {
 func fresh(at string, now time.Time, tolerance time.Duration) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return errors.New("the request has no valid signing time")
+		return fmt.Errorf("the request's signing time %.40q is not a number of seconds since 1970", at)
 	}
 	if off := now.Sub(time.Unix(seconds, 0)).Abs(); off > tolerance {
 		return fmt.Errorf("the request's signing time differs from the gateway's clock by more than %v", tolerance)

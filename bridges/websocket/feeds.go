@@ -214,7 +214,7 @@ func (f *feed) next() {
 func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f.do(q, func() {
 		if f.held == nil {
-			f.conn.refuse(q, core.Refuse(core.NotAllowed, "Feed %d has no session.", f.number))
+			f.conn.refuse(q, core.Refuse(core.NotAllowed, "Feed %d has no session: open a feed with 'session' or 'nextSession'.", f.number))
 			return
 		}
 		f.busy = true
@@ -237,7 +237,7 @@ func (c *conn) credit(q *request) {
 	}
 	f.do(q, func() {
 		if f.credit+q.credit > maxCredit {
-			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d: together with its unused credit the feed would have %d, but at most %d is allowed.", q.credit, f.credit+q.credit, maxCredit))
+			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, so the unused credit of feed %d would be %d: at most %d is allowed.", q.credit, f.number, f.credit+q.credit, maxCredit))
 			return
 		}
 		f.credit += q.credit

@@ -28,7 +28,7 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	if q.MaxEntities > 0 && n >= q.MaxEntities {
 		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d queues and topics, and at most %d are allowed: delete some first.", b.ns.Name, n, q.MaxEntities)
 	}
-	return core.Refuse(core.QuotaExceeded, "The MaxSizeInMegabytes of all queues and topics of the namespace '%s' may be %d MB in total: the other entities have %d MB, and this entity would have %d MB.",
+	return core.Refuse(core.QuotaExceeded, "The MaxSizeInMegabytes of all queues and topics of the namespace '%s' may be %d MB in total: the other entities have %d MB, and this entity would have %d MB. Set a smaller MaxSizeInMegabytes.",
 		b.ns.Name, q.MaxSizeMegabytes, others, ent.Megabytes())
 }
 

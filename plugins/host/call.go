@@ -21,8 +21,11 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 		if i := p.current.Load(); i != nil {
 			return i, nil
 		}
-		if s.Condition == Off || s.Condition == Stopped {
-			return nil, core.Refuse(core.Busy, "The plugin %s has no process now, because it failed or the gateway is stopping (condition: %s). The gateway launches a failed plugin again after a pause. Try again later.", p.opts.Name, s.Condition)
+		switch s.Condition {
+		case Stopped:
+			return nil, core.Refuse(core.Busy, "The plugin %s has ended, because the gateway is stopping. Connect again.", p.opts.Name)
+		case Off:
+			return nil, core.Refuse(core.Busy, "The plugin %s has failed, and the gateway launches it again after a pause. Try again later.", p.opts.Name)
 		}
 		select {
 		case <-changed:

@@ -177,7 +177,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	pairs := make([]core.Property, len(ps))
 	for i, p := range ps {
 		if p.GetKey() == "" || utf8.RuneCountInString(p.Key) > core.MaxPropertyNameLength {
-			return core.Properties{}, fmt.Errorf("%.100q cannot be the name of a property: it is empty or too long", p.GetKey())
+			return core.Properties{}, fmt.Errorf("%.100q cannot be the name of a property: use 1 to %d characters", p.GetKey(), core.MaxPropertyNameLength)
 		}
 		v, err := typed.Of(p.Value)
 		if err != nil {

@@ -111,13 +111,13 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 func (p *supervised) isGreedy(pid string) bool {
 	if p.opts.Memory > 0 {
 		if n := occupied(pid); n > p.opts.Memory {
-			p.log.Warn("the plugin uses too much memory: replacing its process", "bytes", n)
+			p.log.Warn("the plugin uses too much memory: replacing its process", "bytes", n, "limit", p.opts.Memory)
 			return true
 		}
 	}
 	if p.opts.Files > 0 {
 		if n := openFiles(pid); n > p.opts.Files {
-			p.log.Warn("the plugin has too many open files: replacing its process", "files", n)
+			p.log.Warn("the plugin has too many open files: replacing its process", "files", n, "limit", p.opts.Files)
 			return true
 		}
 	}

@@ -193,7 +193,7 @@ func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 		return nil, fmt.Errorf("%w: its checksum is wrong", ErrCut)
 	}
 	if err := os.Rename(temp, dir); err != nil {
-		return nil, fmt.Errorf("%w: if %s is a mount point, restore into another directory of the same file system and move the files", err, dir)
+		return nil, fmt.Errorf("%w: if %s is a mount point, restore into another directory of the same file system, then move the files into %[2]s", err, dir)
 	}
 	return head, durable.SyncDir(filepath.Dir(dir))
 }

@@ -185,7 +185,7 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name string) (int, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
-		return 0, command.Usagef("%q is not a queue or subscription", name)
+		return 0, command.Usagef("%q is not a queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
 	}
 	var answer api.Purged
 	err = o.Ask(c.Context(), command.AboutEntity(http.MethodPost, api.PurgePath, name), &answer)

@@ -75,7 +75,7 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if o.length != "" {
 		length, err := config.ParseDuration(o.length)
 		if err != nil || length <= 0 {
-			return command.Usagef("--for is %q: write a duration such as 10m", o.length)
+			return command.Usagef("--for is %q: write a duration above 0, such as 10m", o.length)
 		}
 		limited, cancel := context.WithTimeout(ctx, length)
 		defer cancel()

@@ -93,7 +93,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 		}
 		limit, err := config.ParseDuration(age.text)
 		if err != nil || limit < 0 {
-			errs = append(errs, fmt.Errorf("%s is %q: write a duration such as 1h", age.flag, age.text))
+			errs = append(errs, fmt.Errorf("%s is %q: write a duration of 0 or more, such as 1h", age.flag, age.text))
 		}
 		now := time.Now()
 		add(func(a *amqp.Arrival) bool { return age.fits(now.Sub(a.EnqueuedTime), limit) })

@@ -268,7 +268,7 @@ func (s *sending) add(m *core.Message) error {
 	}
 	err := s.sender.Add(s.ctx, m)
 	if errors.Is(err, remote.ErrTooLarge) {
-		return fmt.Errorf("message %d: %w (its body has %d bytes): send less, or raise the limit with --max-message-size-in-kilobytes of crosstown queue update or topic update", s.sender.Sent()+1, err, len(m.Body.Bytes))
+		return fmt.Errorf("message %d: %w (its body has %d bytes): send a smaller message, or raise the limit with --max-message-size-in-kilobytes of crosstown queue update or topic update", s.sender.Sent()+1, err, len(m.Body.Bytes))
 	}
 	return err
 }

@@ -307,7 +307,7 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 			continue
 		}
 		if time.Now().After(until) {
-			return n, fmt.Errorf("other receivers have locked messages of %s: stop these receivers", from)
+			return n, fmt.Errorf("gave up after %v (--patience), because other receivers have locked messages of %s: stop these receivers", m.patience, from)
 		}
 		if !told {
 			m.note("%s: waiting for messages that other receivers have locked", from)

@@ -35,7 +35,7 @@ specify another gateway than that of this container.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if named.Given() {
 				if len(args) > 0 {
-					return command.Usagef("specify the gateway by HOST:PORT, --context or --connection-string")
+					return command.Usagef("the gateway is specified twice: use only one of HOST:PORT, --context and --connection-string")
 				}
 				named.Data = config.Data(environ)
 				t, err := named.Target()

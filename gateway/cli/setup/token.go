@@ -76,7 +76,7 @@ type signer struct {
 func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	ttl, err := config.ParseDuration(o.ttl)
 	if err != nil || ttl <= 0 {
-		return command.Usagef("--ttl is %q: write a duration such as 1h", o.ttl)
+		return command.Usagef("--ttl is %q: write a duration above 0, such as 1h", o.ttl)
 	}
 	var rights core.Right
 	if o.rights != "" {

@@ -94,8 +94,10 @@ func (c *call) gather(most int64) ([]byte, error) {
 		return body, err
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes, which is the limit.", most)
+	case errors.Is(err, fair.ErrTooSlow):
+		return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely in time: send it without long pauses.")
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The body did not arrive completely in time: send it without long pauses.")
+	return nil, core.Refuse(core.InvalidArgument, "The body is incomplete.")
 }
 
 func (c *call) readAtMost(most int64, request any, example string) error {
@@ -254,12 +256,12 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened returns the queue or subscription in c.path, on which the client must have Listen. isNot
+// listened returns the queue or subscription in c.path, on which the client must have Listen. kinds
 // and path are for the error about any other c.path.
-func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
+func (a *API) listened(c *call, kinds, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
-		return e, nil, core.Refuse(core.NotFound, "'%s' is %s: use GET %sNAME with the name of one.", c.path, isNot, path)
+		return e, nil, core.Refuse(core.NotFound, "'%s' is not %s: specify %[2]s with GET %[3]sNAME.", c.path, kinds, path)
 	}
 	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
 		return e, nil, err

@@ -22,7 +22,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 
 // count requires Listen on the entity.
 func (a *API) count(c *call) (any, error) {
-	e, n, err := a.listened(c, "not a queue, topic or subscription", api.CountersPath)
+	e, n, err := a.listened(c, "a queue, topic or subscription", api.CountersPath)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ const (
 )
 
 func (a *API) sessions(c *call) (any, error) {
-	e, n, err := a.listened(c, "not a queue or subscription", api.SessionsPath)
+	e, n, err := a.listened(c, "a queue or subscription", api.SessionsPath)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,10 @@ func (p *parser) operand() (any, error) {
 		}
 		return float64(n), nil
 	}
-	if word == "" || minus {
+	if minus {
+		return nil, fmt.Errorf("-%s is not a whole number", word)
+	}
+	if word == "" {
 		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:]+"]")
 	}
 	if p.takes('.') {

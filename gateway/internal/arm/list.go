@@ -19,7 +19,7 @@ func part(v, count any, first bool) (any, error) {
 	if isList {
 		text = nil
 	} else if _, isText := v.(string); !isText || !ok {
-		return nil, fmt.Errorf("cannot take or skip part of %v with the count %v: use a list or a string, and a number", v, count)
+		return nil, fmt.Errorf("the arguments are %v and %v: use a list or a string, and a number", v, count)
 	}
 	at := int(min(max(n, 0), float64(max(len(list), len(text)))))
 	switch {

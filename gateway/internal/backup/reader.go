@@ -149,7 +149,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 
 func checkText(address string) error {
 	if len(address) > 2*core.MaxNameLength || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' }) {
-		return fmt.Errorf("%.80q cannot be the name of an entity: it is too long or contains control characters", address)
+		return fmt.Errorf("%.80q cannot be the name of an entity: use at most %d characters, and no control characters", address, 2*core.MaxNameLength)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	e := &emulator{path: path, r: r, values: values, assumes: emulatorDefaults}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		r.add("emulator-config", "%v: specify a file that exists and that this user may read", err)
+		r.add("emulator-config", "%v: specify a file that exists and that the current user may read", err)
 		return nil, 0
 	}
 	root := parseJSON(path, data, r)
@@ -52,7 +52,7 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	}
 	user, ok := member(root, "UserConfig").(map[string]any)
 	if !ok {
-		r.addAt(origin{source: path}, `it has no UserConfig: write {"UserConfig": {"Namespaces": […]}}, as the emulator has it`)
+		r.addAt(origin{source: path}, `the file has no UserConfig: write {"UserConfig": {"Namespaces": […]}}, as in the emulator's own file`)
 	}
 	for i, ns := range e.list(user, "Namespaces", "UserConfig") {
 		e.namespace(ns, i)
@@ -69,7 +69,7 @@ func parseJSON(path string, data []byte, r *report) any {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			line += strings.Count(string(data[:syntax.Offset]), "\n")
 		}
-		r.addAt(origin{source: path, line: line}, "%v: write it as JSON", err)
+		r.addAt(origin{source: path, line: line}, "%v: the file must be valid JSON", err)
 	}
 	return root
 }

@@ -39,7 +39,7 @@ func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		r.addAt(by, "%v: specify a file that exists and that this user may read", err)
+		r.addAt(by, "%v: specify a file that exists and that the current user may read", err)
 		return l
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -51,11 +51,11 @@ func readFile(path string, by origin, r *report) layer {
 		r.addAt(origin{source: path}, "the file is not text in UTF-8: save it in UTF-8")
 		return l
 	case err != nil:
-		r.addAt(syntaxOrigin(path, err), "%v: write it as YAML", err)
+		r.addAt(syntaxOrigin(path, err), "%v: the file must be valid YAML", err)
 		return l
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		r.addAt(origin{source: path}, "the file contains more than one YAML document: remove everything after the second ---")
+		r.addAt(origin{source: path}, "the file contains more than one YAML document: keep one, and remove the others")
 	}
 	file := yamlFile{path, l, r}
 	switch root := file.value(document.Content[0], "").(type) {
@@ -63,7 +63,7 @@ func readFile(path string, by origin, r *report) layer {
 		l.values = root
 	case nil:
 	default:
-		r.addAt(origin{source: path, line: 1}, "the file is not a mapping: write settings as name: value")
+		r.addAt(origin{source: path, line: 1}, "the file is not a mapping: write each setting as 'name: value' on a line of its own")
 	}
 	return l
 }

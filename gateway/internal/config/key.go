@@ -88,7 +88,7 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	case file != "":
 		text, err := os.ReadFile(file)
 		if err != nil {
-			r.add(path+"-file", "%v: specify a file that exists and that this user may read", err)
+			r.add(path+"-file", "%v: specify a file that exists and that the current user may read", err)
 		} else if written = strings.TrimSpace(string(text)); written == "" {
 			r.add(path+"-file", "the file %s is empty: write a key to the file, for example the output of: openssl rand -base64 32", file)
 		}

@@ -86,7 +86,7 @@ func (s *Serializers) validate(r *report, plugins []Plugin) {
 		case e.Deliver != "" && payload.ParseAccept(e.Deliver).IsAny():
 			r.add(path+".deliver", "%q is not a content type: write one such as application/json", e.Deliver)
 		case e.Deliver != "" && len(e.Chain) == 0 && len(s.Chain) == 0:
-			r.add(path+".deliver", "no serializer writes this content type: add one to serializers.chain, or to the entity's own chain")
+			r.add(path+".deliver", "no serializer writes the content type %q: add one to serializers.chain, or to the entity's own chain", e.Deliver)
 		}
 	}
 }

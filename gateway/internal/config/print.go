@@ -28,7 +28,7 @@ func Check(path string, environ []string) (*Config, error) {
 	name := fileFlag
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, Problems{{origin{source: path}, fmt.Sprintf("%v: specify a file that exists and that this user may read", err)}}
+		return nil, Problems{{origin{source: path}, fmt.Sprintf("%v: specify a file that exists and that the current user may read", err)}}
 	}
 	if name, _, err = formOfFile(path, data); err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func (m *Remote) validate(path, self string, taken *names, r *report) {
 	m.validateEndpoint(path, self, r)
 	if m.CA != "" {
 		if _, err := os.ReadFile(m.CA); err != nil {
-			r.add(path+".ca", "%v: specify a file that exists and that this user may read", err)
+			r.add(path+".ca", "%v: specify a file that exists and that the current user may read", err)
 		}
 	}
 	for i, p := range m.Pull {
@@ -118,7 +118,7 @@ func (m *Remote) validateEndpoint(path, self string, r *report) {
 		}
 	}
 	if named != 1 {
-		r.add(path, "the remote has no address: set one of connection-string, url and namespace")
+		r.add(path, "the remote has %d addresses: set exactly one of connection-string, url and namespace", named)
 		return
 	}
 	if _, err := m.Endpoint(); err != nil {

@@ -58,7 +58,7 @@ serializers:
 		}
 	}
 	_, err = load(t, map[string]string{"c.yaml": "serializers: {entities: [{name: b, deliver: application/json}]}"}, nil, "--config=$DIR/c.yaml")
-	if want := "no serializer writes this content type"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `no serializer writes the content type "application/json"`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -36,7 +36,7 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, Problems{{at, fmt.Sprintf("%v: specify a file that exists and that this user may read", err)}}
+		return nil, Problems{{at, fmt.Sprintf("%v: specify a file that exists and that the current user may read", err)}}
 	}
 	if strings.EqualFold(filepath.Ext(path), ".bicep") {
 		return nil, Problems{{at, "the file is written in Bicep: compile the file with: az bicep build --file " + path + ", then specify the JSON file that this creates"}}
@@ -157,7 +157,7 @@ func readParameters(path string, r *report) map[string]any {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		r.addAt(origin{source: "--parameters"}, "%v: specify a file that exists and that this user may read", err)
+		r.addAt(origin{source: "--parameters"}, "%v: specify a file that exists and that the current user may read", err)
 		return nil
 	}
 	if strings.EqualFold(filepath.Ext(path), ".bicepparam") {

@@ -137,10 +137,10 @@ func (c *Config) validateSync(r *report) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
 		// A configuration file may set sync even if a flag selects a store without files.
-		r.add("sync", "sync is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
+		r.add("sync", "sync is not allowed with the store %s, which has no files: leave out sync, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
-		r.add("repair", "repair is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
+		r.add("repair", "repair is not allowed with the store %s, which has no files: leave out --repair, or use --store file", c.Store)
 	}
 }
 

@@ -53,8 +53,10 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	}
 	for i, name := range h.Headers {
 		switch name := textproto.CanonicalMIMEHeaderKey(name); name {
-		case "", "Authorization", "Cookie", "X-Hub-Signature", "X-Hub-Signature-256", "Stripe-Signature", "Webhook-Signature":
-			r.add(elementPath(path+".headers", i), "%q cannot be a property of messages, because the header is empty or contains a credential: leave it out", name)
+		case "":
+			r.add(elementPath(path+".headers", i), "the name of the header is empty: remove the entry")
+		case "Authorization", "Cookie", "X-Hub-Signature", "X-Hub-Signature-256", "Stripe-Signature", "Webhook-Signature":
+			r.add(elementPath(path+".headers", i), "%q cannot be a property of messages, because the header contains a credential: remove the entry", name)
 		}
 	}
 	if !slices.Contains(webhooks.Schemes, string(h.Scheme)) {
@@ -62,7 +64,7 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 		return
 	}
 	if h.Scheme == webhooks.Standard && h.IDHeader != "" {
-		r.add(path+".id-header", "id-header is not allowed with Standard Webhooks, which sign the header webhook-id: leave it out")
+		r.add(path+".id-header", "id-header is not allowed with Standard Webhooks, which sign the header webhook-id: leave out id-header")
 	}
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
@@ -71,12 +73,12 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 	at, content := path+".secret-file", ""
 	switch {
 	case (file == "") == (variable == ""):
-		r.add(path, "the secret is missing: set one of secret-file and secret-env")
+		r.add(path, "the secret must be in exactly one place: set either secret-file or secret-env")
 		return nil
 	case file != "":
 		read, err := os.ReadFile(file)
 		if err != nil {
-			r.add(at, "%v: specify a file that exists and that this user may read", err)
+			r.add(at, "%v: specify a file that exists and that the current user may read", err)
 			return nil
 		}
 		content = string(read)
@@ -126,7 +128,7 @@ func (c *Config) completePushes(environ []string, r *report) {
 func (p *Push) complete(path string, taken *names, environ []string, r *report) {
 	r.name(path, "push", p.Name, taken, ", and shared by all namespaces")
 	if a, err := core.ParseAddress(p.From); err != nil || a.Sub != core.Main || a.Management {
-		r.add(path+".from", "%q is neither a queue nor a subscription: write its name, or TOPIC/Subscriptions/NAME", p.From)
+		r.add(path+".from", "%q is neither a queue nor a subscription: write QUEUE, or TOPIC/Subscriptions/NAME", p.From)
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		r.add(path+".url", "the value is not a URL: write https://HOST/PATH, or http:// for development")

@@ -48,7 +48,7 @@ func TestHooks(t *testing.T) {
 	}
 	for _, want := range []string{
 		"hooks[0].secret-file: the secret has 5 characters", `hooks[1].name: hook "A" is listed twice`, `hooks[2].verify: "guess" is not a verification method`,
-		"hooks[3]: the secret is missing", "hooks[4].secret-env: the secret is empty", "hooks[5].secret-file: the secret is empty",
+		"hooks[3]: the secret must be in exactly one place", "hooks[4].secret-env: the secret is empty", "hooks[5].secret-file: the secret is empty",
 		"hooks[6].entity: ", "hooks[6].secret-file: the secret must be whsec_", "hooks[6].id-header: ", `hooks[6].headers[0]: "Authorization" cannot be a property of messages`, "hooks[6].tolerance: 1ms is too short",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -80,7 +80,7 @@ func TestPushes(t *testing.T) {
 	}
 	for _, want := range []string{
 		`pushes[1].name: push "A" is listed twice`, "pushes[1].from: ", "pushes[1].url: the value is not a URL", "pushes[1]: the push has 2 secrets",
-		"pushes[1].concurrency: 0 is out of range", "pushes[1].timeout: 1ms is out of range", "pushes[2]: the secret is missing",
+		"pushes[1].concurrency: 0 is out of range", "pushes[1].timeout: 1ms is out of range", "pushes[2]: the secret must be in exactly one place",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)

@@ -22,7 +22,7 @@ type rewound struct {
 const maxHeaderLines = 1000
 
 var (
-	errHeaderLines = errors.New("an HTTP request has too many header lines")
+	errHeaderLines = fmt.Errorf("an HTTP request has more than %d header lines", maxHeaderLines)
 	errHeaderBytes = errors.New("HTTP headers take too much memory")
 )
 

@@ -39,7 +39,7 @@ func explain(address string, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("cannot listen on %s: port %s is in use: stop the program that holds it (find it with: ss -ltnp 'sport = :%s'), or choose other addresses with --listen", address, port, port)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("cannot listen on %s: this user may not open port %s: choose a port above 1023 with --listen, or grant CAP_NET_BIND_SERVICE", address, port)
+		return fmt.Errorf("cannot listen on %s: the current user may not open port %s: choose a port above 1023 with --listen, or grant CAP_NET_BIND_SERVICE", address, port)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("cannot listen on %s: this machine has no such address: choose one of its own with --listen, or 0.0.0.0 for all", address)
 	default:

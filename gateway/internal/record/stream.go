@@ -64,9 +64,9 @@ func NewReader(r io.Reader) (*Reader, *Header, error) {
 	case err != nil:
 		return nil, nil, err
 	case first.Backup == nil:
-		return nil, nil, errors.New("this is not a backup: its first line must be the header that crosstown backup writes")
+		return nil, nil, errors.New("the file is not a backup: its first line must be the header that crosstown backup writes")
 	case first.Backup.Version != Version:
-		return nil, nil, fmt.Errorf("the backup has format %d, but this version reads format %d: restore it with the version of Crosstown that wrote it, %s", first.Backup.Version, Version, first.Backup.By)
+		return nil, nil, fmt.Errorf("the backup has format %d, but this version reads format %d: restore the backup with the version of Crosstown that wrote the backup, %s", first.Backup.Version, Version, first.Backup.By)
 	}
 	return x, first.Backup, nil
 }

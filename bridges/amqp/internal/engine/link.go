@@ -104,7 +104,7 @@ func (s *Session) attach(a *wire.Attach) {
 	c.links++
 	switch {
 	case namesake:
-		l.Refuse(fault(wire.CondIllegalState, fmt.Sprintf("A link with the name '%.80s' is already attached to the session.", a.Name)))
+		l.Refuse(fault(wire.CondIllegalState, fmt.Sprintf("A link with the name '%.80s' is already attached to the session: use another name.", a.Name)))
 	case c.links > c.bounds.Links:
 		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, which is the limit: detach some.", c.bounds.Links)))
 	default:

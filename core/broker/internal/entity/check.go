@@ -100,8 +100,8 @@ func checkProperties(p core.Properties, noBinary bool) error {
 			return core.Refuse(core.InvalidArgument, "The user property '%.64s' is a list, map or array: only simple values are allowed.", k)
 		}
 		if len(k) > core.MaxPropertyNameLength || len(v) > core.MaxPropertyNameLength {
-			if n := max(utf8.RuneCount(k), characters(v)); n > core.MaxPropertyNameLength {
-				return core.Refuse(core.InvalidArgument, "The user property '%.64s' has %d characters: its name and its value may each have at most %d.", k, n, core.MaxPropertyNameLength)
+			if name, text := utf8.RuneCount(k), characters(v); max(name, text) > core.MaxPropertyNameLength {
+				return core.Refuse(core.InvalidArgument, "The user property '%.64s' has %d characters in its name and %d in its value: at most %d are allowed in each.", k, name, max(text, 0), core.MaxPropertyNameLength)
 			}
 		}
 	}

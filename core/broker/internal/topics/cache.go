@@ -134,7 +134,7 @@ func (h *Cache) newMember(ent core.Entity) member {
 	for _, r := range stored {
 		c, err := rules.Compile(r)
 		if err != nil {
-			h.Log.Error("cannot compile a stored rule: replace the rule", "entity", ent.Name, "err", err)
+			h.Log.Error("cannot compile a stored rule, so every message counts as failed for the subscription: replace the rule", "entity", ent.Name, "rule", r.Name, "err", err)
 			m.err = err
 			continue
 		}

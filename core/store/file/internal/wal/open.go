@@ -64,7 +64,7 @@ func explain(dir string, err error) error {
 	case errors.Is(err, fsys.ErrNoLocks):
 		return fmt.Errorf("directory %s cannot be locked: put it on a local disk, or on a network file system that supports locks: %w", dir, err)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("this user may not write to directory %s: change its owner or permissions: %w", dir, err)
+		return fmt.Errorf("the current user may not write to directory %s: change its owner or permissions: %w", dir, err)
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("cannot create directory %s: a file has this name, or the name of a parent directory: "+
 			"move that file, or give the gateway another directory: %w", dir, err)

@@ -51,7 +51,7 @@ func TestRefusedDirectories(t *testing.T) {
 		{refusing{lock: &fsys.LockedError{Name: "LOCK", Text: "123"}}, "in use by another gateway (LOCK is locked by process 123): stop that gateway"},
 		{refusing{lock: fsys.ErrNoLocks}, "cannot be locked: put it on a local disk"},
 		{refusing{lock: &fsys.OwnerError{Name: "LOCK", Owner: 5, Self: 6}}, "belongs to user 5: run the gateway as that user (it runs as 6)"},
-		{refusing{mkdir: os.ErrPermission}, "this user may not write to directory /data: change its owner"},
+		{refusing{mkdir: os.ErrPermission}, "the current user may not write to directory /data: change its owner"},
 		{refusing{lock: syscall.EROFS}, "is on a read-only file system"},
 		{refusing{lock: faultfs.ErrFull}, "is full: free some space"},
 		{refusing{mkdir: syscall.ENOTDIR}, "not a directory"},
@@ -71,7 +71,7 @@ func TestADirectoryThatCannotBeWrittenIsRefusedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		create error
 		want   string
-	}{{os.ErrPermission, "this user may not write to directory /data: change its owner"}, {syscall.EROFS, "read-only file system"}, {faultfs.ErrFull, ""}} {
+	}{{os.ErrPermission, "the current user may not write to directory /data: change its owner"}, {syscall.EROFS, "read-only file system"}, {faultfs.ErrFull, ""}} {
 		fs := faultfs.New()
 		l, err := Open(fs, dir, Options{})
 		if err != nil {

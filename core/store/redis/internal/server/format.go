@@ -30,7 +30,7 @@ func (s *Server) CheckFormat(ctx context.Context) error {
 	case given > s.Reads:
 		return fmt.Errorf("a later version of Crosstown wrote the store in format %d, but this version reads format %d: start the later version", given, s.Reads)
 	case given < oldest:
-		return fmt.Errorf("the store has format %d, which only versions before the commit 8fcb296 wrote: use another Redis, database or prefix; this version reads formats %d to %d", given, oldest, s.Reads)
+		return fmt.Errorf("the store has format %d, but this version reads only formats %d to %d: use another Redis, database or prefix", given, oldest, s.Reads)
 	}
 	return nil
 }
