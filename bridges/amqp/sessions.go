@@ -101,7 +101,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	if fields[1] != nil {
 		token, ok := fields[1].(value.UUID)
 		if !ok || token == (value.UUID{}) {
-			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s is not a UUID, or has only zeros.", sharedSessionFilter)
+			return core.Refuse(core.InvalidArgument, "The lock token of the filter %s must be a UUID that does not consist of zeros only.", sharedSessionFilter)
 		}
 		o.TakeOver = core.LockToken(token)
 	}
@@ -235,7 +235,7 @@ func (o *operation) held() (core.Session, error) {
 	case o.named:
 		return nil, core.SessionLockLost
 	default:
-		return nil, core.Refuse(core.InvalidArgument, "The field 'session-id' of the request is missing or not a string.")
+		return nil, core.Refuse(core.InvalidArgument, "The field 'session-id' of the request must be a string.")
 	}
 }
 

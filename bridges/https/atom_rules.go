@@ -149,7 +149,7 @@ func readAction(n *node) (sql string, parameters core.Properties, err error) {
 func readExpression(n *node) (string, error) {
 	e := n.child("SqlExpression")
 	if e == nil || strings.TrimSpace(e.text) == "" {
-		return "", core.Refuse(core.InvalidArgument, "The <%s> has no <SqlExpression>, or an empty one.", n.name.Local)
+		return "", core.Refuse(core.InvalidArgument, "The <%s> must contain a <SqlExpression> that is not empty.", n.name.Local)
 	}
 	return e.text, nil
 }

@@ -105,8 +105,8 @@ func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error
 		return b.ns.Refusal(err, ent)
 	}
 	if n >= most {
-		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d partitioned queues and topics, which is the limit of the %s tier: delete one first.",
-			b.ns.Name, n, b.options.Limits.Tier)
+		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d partitioned queues and topics; in the %s tier at most %d are allowed: delete some first.",
+			b.ns.Name, n, b.options.Limits.Tier, most)
 	}
 	return nil
 }

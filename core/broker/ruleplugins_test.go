@@ -50,7 +50,7 @@ func TestRulesAskPlugins(t *testing.T) {
 			t.Errorf("it was asked at %+v", at)
 		}
 		why := fmt.Sprint(property(t, b.all(t, one+"/$DeadLetterQueue")[0], core.PropertyDeadLetterDescription))
-		if !strings.Contains(why, "'clerk' must answer a rule with pass or drop, but answered dead-letter: odd: as can be") {
+		if !strings.Contains(why, "'clerk' must answer a rule with pass or drop, but answered dead-letter (reason \"odd\", description \"as can be\")") {
 			t.Errorf("the dead letter says %q", why)
 		}
 		b.send(t, "from", text("forwarded"))

@@ -89,7 +89,7 @@ func (m *relocation) refuse(number int64, why string) {
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: to move those that become available again, run the command later", command.Messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: run the command again later, because some of these messages may become available", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
 		errs = append(errs, fmt.Errorf("sent %s to %s after the lock in %s had expired, so both entities have a copy: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))

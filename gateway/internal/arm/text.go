@@ -89,7 +89,7 @@ func replace(in, old, by text) (string, error) {
 		return "", errors.New("the text to search for is empty")
 	}
 	if n := strings.Count(string(in), string(old)); n > 0 && len(by) > maxWork/n {
-		return "", fmt.Errorf("the result would have more than %d bytes", maxWork)
+		return "", fmt.Errorf("the result would have more than %d bytes: use shorter strings", maxWork)
 	}
 	return strings.ReplaceAll(string(in), string(old), string(by)), nil
 }

@@ -98,7 +98,7 @@ func (c *Config) validateMemory(r *report) {
 		}
 	}
 	check("memory", c.Memory, leastMemory, "128MiB or more")
-	check("message-memory", c.MessageMemory, leastMessageMemory, "4MiB or more, and twice the size of the largest message")
+	check("message-memory", c.MessageMemory, leastMessageMemory, "4MiB or more, and at least twice the size of the largest message")
 }
 
 func (c *Config) validateAdmin(r *report) {

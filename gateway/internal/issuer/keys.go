@@ -170,10 +170,10 @@ func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 		return nil, fmt.Errorf("the discovery document of the issuer %q is not JSON: %w", issuer, err)
 	}
 	if document.Issuer != issuer { // §4.3 requires this
-		return nil, fmt.Errorf("the discovery document of the issuer %q belongs to another issuer, %q", issuer, document.Issuer)
+		return nil, fmt.Errorf("the discovery document of the issuer %q belongs to another issuer, %q: configure the issuer exactly as in the document", issuer, document.Issuer)
 	}
 	if document.Keys == "" {
-		return nil, fmt.Errorf("the discovery document of the issuer %q has no jwks_uri", issuer)
+		return nil, fmt.Errorf("the discovery document of the issuer %q has no jwks_uri: set a file with the keys in jwks", issuer)
 	}
 	if data, err = get(ctx, document.Keys); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(data) > maxDocument {
-		err = fmt.Errorf("the response of %s has more than %d bytes", url, maxDocument)
+		err = fmt.Errorf("the response of %s has more than %d bytes: check the issuer's URL", url, maxDocument)
 	}
 	return data, err
 }

@@ -277,7 +277,7 @@ func (a *Admission) tell(why reason, c *Conn) {
 	about := []any{"peer", c.RemoteAddr().String(), "closed", n}
 	switch why {
 	case full:
-		a.o.Logger.Warn("the connections have reached the limit of open files, so the gateway closes some: raise this limit", append(about, "limit", a.o.Connections)...)
+		a.o.Logger.Warn("the connections have reached the limit of open files, so the gateway closes some: raise this limit (ulimit -n)", append(about, "limit", a.o.Connections)...)
 	case heavy:
 		a.o.Logger.Warn("clients without a valid token have sent too much data: the gateway closes the connections that sent most", append(about, "limit", strangersBytes)...)
 	default:

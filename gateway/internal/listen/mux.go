@@ -124,7 +124,7 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Gr
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			m.opts.Logger.Error("cannot accept a connection: if the limit of open files is reached, raise it", "addr", ln.Addr().String(), "err", err)
+			m.opts.Logger.Error("cannot accept a connection: if the limit of open files (ulimit -n) is reached, raise this limit", "addr", ln.Addr().String(), "err", err)
 			if wake.After(ctx, 100*time.Millisecond) {
 				continue
 			}

@@ -74,7 +74,7 @@ func (f *Plugins) ask(ctx context.Context, topic string, c rules.Call, ms []*cor
 			answers[i].yes = true
 		case core.VerdictDrop:
 		default:
-			answers[i].err = fmt.Errorf("the plugin '%s' must answer a rule with pass or drop, but answered %v: %s: %s", c.Name, v.Action, v.Reason, v.Description)
+			answers[i].err = fmt.Errorf("the plugin '%s' must answer a rule with pass or drop, but answered %v (reason %q, description %q)", c.Name, v.Action, v.Reason, v.Description)
 		}
 	}
 	return answers, nil

@@ -210,7 +210,7 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		return nil
 	}
 	return core.CertainlyNotDone(core.Refuse(core.Busy,
-		"Duplicate detection has no memory left for message ids (%d bytes for all entities): send later, increase the gateway's memory, or shorten the duplicate detection window.",
+		"Duplicate detection has no memory left for message ids (%d bytes for all entities): send later, increase the gateway's memory limit, or shorten the duplicate detection window.",
 		t.remembered.most))
 }
 

@@ -106,7 +106,7 @@ func (r *replication) await(s *Client, node *redis.Client) {
 			r.lagging[node].refusal.reason = told
 			r.mu.Unlock()
 			if first {
-				s.Log.Warn("too few replicas answer Redis: the gateway refuses writes until enough of them answer", "redis", s.Endpoint.nameOf(node), "replicas", told)
+				s.Log.Warn("too few Redis replicas answer: the gateway refuses writes until enough replicas answer", "redis", s.Endpoint.nameOf(node), "replicas", told)
 			}
 		}
 		ended := s.ProbeReplicas(ctx, node) == nil || !s.isMaster(ctx, node)
@@ -200,7 +200,7 @@ func (s *Client) CheckReplicas(ctx context.Context) error {
 			}
 		}
 		if n := Atoi(facts["connected_slaves"]); n < t.Replicas {
-			return &NotReplicated{node: name, want: t.Replicas, refused: true, reason: fmt.Sprintf("%d connected: connect more replicas, or set a smaller number", n)}
+			return &NotReplicated{node: name, want: t.Replicas, refused: true, reason: fmt.Sprintf("%d connected: connect more replicas, or set replicas in the URL to a smaller number", n)}
 		}
 		err = s.ProbeReplicas(ctx, node)
 		if redis.HasErrorPrefix(err, "NOPERM") {
