@@ -78,7 +78,7 @@ func ParseTicks(s string) (int64, error) {
 			unit++
 		}
 		if unit == len(durationUnits) {
-			return 0, fmt.Errorf("the unit %q is unknown or in the wrong order", designator)
+			return 0, fmt.Errorf("the unit %q is unknown or in the wrong order: write units as in P1Y2M3W4DT5H6M7S", designator)
 		}
 		size := durationUnits[unit].ticks
 		unit++

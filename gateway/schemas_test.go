@@ -204,8 +204,8 @@ func TestSchemaCheckJudgesRecordingsAndEntities(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{file}, "specify recordings, or an entity with --entity"},
-		{[]string{file, recording, "--entity", "free"}, "specify recordings, or an entity with --entity"},
+		{[]string{file}, "specify either recordings, or an entity with --entity"},
+		{[]string{file, recording, "--entity", "free"}, "specify either recordings, or an entity with --entity"},
 		{[]string{filepath.Join(t.TempDir(), "none.json"), recording}, "no such file"},
 		{[]string{file, writeFile(t, "other.jsonl", `{"version": 9}`)}, "other.jsonl: line 1: the line is neither a message nor part of a backup"},
 		{[]string{file, writeFile(t, "empty.jsonl", "")}, "the input has no messages"},

@@ -163,7 +163,7 @@ func within(entry *node, take func(title string, description *node) error) error
 	}
 	title, content := entry.child("title"), entry.child("content")
 	if title == nil || content == nil || len(content.children) == 0 {
-		return errors.New("the response of the management API has an entry without title or content")
+		return errors.New("an entry in the response of the management API lacks its title or its content: check the host of the connection string")
 	}
 	return take(title.value(), content.children[0])
 }

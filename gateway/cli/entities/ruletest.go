@@ -117,7 +117,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 			err = errors.New("the line contains no message")
 		}
 		if err != nil {
-			return nil, command.Usagef("--record: the first line is not a message as crosstown record prints it: %w", err)
+			return nil, command.Usagef("--record: cannot use the first line: %w", err)
 		}
 		return line, nil
 	}

@@ -62,7 +62,7 @@ and 4 if there is no message.`,
 
 func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	if (o.entity == "") == (len(args) == 1) {
-		return command.Usagef("specify recordings, or an entity with --entity")
+		return command.Usagef("specify either recordings, or an entity with --entity")
 	}
 	var members []payload.Named
 	for _, name := range o.serializers {

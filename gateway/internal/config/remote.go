@@ -139,10 +139,10 @@ func (m *Remote) validateEndpoint(path, self string, r *report) {
 	case m.URL == "" && (m.Username != "" || m.Password != "" || m.Policy != "" || m.Key != ""):
 		r.add(path, "username, password, policy and key are only allowed with url")
 	case (m.Username == "") != (m.Password == ""):
-		r.add(path, "set username and password together")
+		r.add(path, "username and password must be set together")
 	case (m.Policy == "") != (m.Key == ""):
-		r.add(path, "set policy and key together")
+		r.add(path, "policy and key must be set together")
 	case m.Username != "" && m.Policy != "":
-		r.add(path, "set username and password, or policy and key, not both")
+		r.add(path, "username and password cannot be combined with policy and key: keep one pair")
 	}
 }

@@ -68,7 +68,7 @@ namespaces:
 	for _, want := range []string{
 		`remotes[0].name: "a:b" is not a valid name for a remote`, `remotes[0].url: the value is not an address`,
 		`remotes[1]: the remote has 0 addresses`,
-		`remotes[2].name: remote "HQ" is listed twice`, `remotes[2]: set username and password together`, `remotes[2].window: 0 is out of range`, `remotes[2].ca: open /nowhere/ca.pem`,
+		`remotes[2].name: remote "HQ" is listed twice`, `remotes[2]: username and password must be set together`, `remotes[2].window: 0 is out of range`, `remotes[2].ca: open /nowhere/ca.pem`,
 		`remotes[3].pull[0].from: the source is missing`, `remotes[3].pull[0].into: `,
 		`remotes[4].connection-string: `, `remotes[5].namespace: "SbEmulatorNs" is this namespace`,
 		`namespaces[0].remotes[1].name: remote "Hq" is listed twice`, `namespaces[0].remotes[1].namespace: "billing" is this namespace`,

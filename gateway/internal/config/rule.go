@@ -50,9 +50,9 @@ func (r *Rule) Rule() (core.Rule, error) {
 	case r.MatchNone && (r.SQL != "" || r.Correlation != nil):
 		return rule, fmt.Errorf("the rule has match-none and another condition: keep one")
 	case len(r.Parameters) > 0 && r.SQL == "":
-		return rule, fmt.Errorf("the rule has parameters, but no sql or plugin that uses them: remove them")
+		return rule, fmt.Errorf("the rule has parameters, but no sql or plugin that uses them: remove the parameters")
 	case len(r.ActionParameters) > 0 && r.Action == "":
-		return rule, fmt.Errorf("the rule has action-parameters, but no action that uses them: remove them")
+		return rule, fmt.Errorf("the rule has action-parameters, but no action that uses them: remove action-parameters")
 	case r.SQL != "":
 		rule.Filter = core.Filter{Kind: core.SQLFilter, SQL: r.SQL}
 		rule.Filter.Parameters, err = properties("parameters", r.Parameters)

@@ -95,7 +95,7 @@ func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 }
 
 func (j *Journal) PutAside(entity string, sequenceNumber int64, err error) {
-	j.o.Logger.Error("a message is damaged: receivers do not get it", "entity", entity, "seq", sequenceNumber, "err", err)
+	j.o.Logger.Error("a message is damaged, and receivers do not get it: list it with crosstown peek ENTITY --damaged, and remove it by starting the gateway once with --repair", "entity", entity, "seq", sequenceNumber, "err", err)
 }
 
 func (j *Journal) Pin() (unpin func()) {
