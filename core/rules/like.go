@@ -2,8 +2,11 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // pattern is a compiled LIKE pattern: the runs between its % signs. Matching searches for the runs
@@ -31,11 +34,13 @@ type piece struct {
 	literal string
 }
 
+const maxPattern = utf8.UTFMax * core.SQLLengthOfOne // a longer one would be compiled again for each message and rule
+
 var (
 	errPattern      = errors.New("the pattern of LIKE is not a string")
 	errEscape       = errors.New("the LIKE pattern ends with its escape character")
 	errEscapeLength = errors.New("ESCAPE must be followed by a string of one character")
-	errLongPattern  = errors.New("the LIKE pattern is too long: shorten it")
+	errLongPattern  = fmt.Errorf("the LIKE pattern has more than %d bytes: use a shorter pattern", maxPattern)
 )
 
 // The character after escape stands for itself. A negative escape means that there is none.

@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"unicode/utf8"
-
-	"github.com/crosstown-mq/crosstown/core"
-)
+import "unicode/utf8"
 
 type predicate interface {
 	// truth records an error in the scope.
@@ -154,7 +150,7 @@ func (l *computedLikeness) truth(s *scope) Truth {
 	if !s.spend(l.at, compileCost*len(p.text)) {
 		return Unknown
 	}
-	if len(p.text) > utf8.UTFMax*core.SQLLengthOfOne { // it would be compiled again for each message and rule
+	if len(p.text) > maxPattern {
 		s.fail(l.at, errLongPattern)
 		return Unknown
 	}

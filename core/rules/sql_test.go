@@ -497,7 +497,7 @@ func TestEvaluationErrors(t *testing.T) {
 		{"p('sys.' + colour) = 1", 0, ""},
 		{"colour LIKE colour + '!' ESCAPE '!'", 13, "ends with its escape character"},
 		{"colour LIKE '%' ESCAPE sym", 13, "string of one character"},
-		{"colour LIKE long", 13, "pattern is too long"},
+		{"colour LIKE long", 13, "pattern has more than 4096 bytes"},
 		{"long + long = ''", 6, "would have more than 65536 bytes"},
 		{"missing = 1 AND quantity / zero = 1", 26, "division by zero"},
 		{"yes AND quantity / zero = 1", 18, "division by zero"},
