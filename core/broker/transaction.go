@@ -41,7 +41,7 @@ type enlistedSend struct {
 	group []*core.Message
 }
 
-var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ended.")
+var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ended: begin another one.")
 
 func (b *Broker) Begin() core.Transaction { return &transaction{b: b} }
 
@@ -361,7 +361,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	var own []*core.Message
 	for _, x := range t.sends {
 		if x.via != nil && x.via != p.e {
-			return core.Refuse(core.NotAllowed, "The transaction is bound to '%s': it cannot send through '%s'.", v.Name, x.via.View().Name)
+			return core.Refuse(core.NotAllowed, "The transaction is bound to '%s', so it cannot send messages via '%s': use a separate transaction.", v.Name, x.via.View().Name)
 		}
 		if x.via == nil && x.e == p.e && p.sub == core.Main {
 			own = append(own, x.group...)

@@ -292,7 +292,7 @@ func (s *set) add(rule Rule, now time.Time) (entry, error) {
 		rule.Name = fmt.Sprintf("fault-%d", s.Made)
 	}
 	if s.index(rule.Name) >= 0 {
-		return entry{}, core.Refuse(core.AlreadyExists, "The fault rule '%s' already exists.", rule.Name)
+		return entry{}, core.Refuse(core.AlreadyExists, "The fault rule '%s' already exists: remove the rule first, or use another name.", rule.Name)
 	}
 	e := newEntry(rule, now)
 	s.Rules = append(s.Rules, e)

@@ -337,7 +337,7 @@ func TestAConnectionThatIsNotTakenOverIsClosed(t *testing.T) {
 		if s := admission.State(); s.Connections != 0 {
 			t.Errorf("its place is not free: %+v", s)
 		}
-		if !strings.Contains(log.String(), "no server of the gateway took a new connection in time") {
+		if !strings.Contains(log.String(), "the gateway did not begin to serve a new connection in time") {
 			t.Errorf("the log: got %q", log.String())
 		}
 	})

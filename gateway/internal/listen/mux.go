@@ -152,7 +152,7 @@ func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	if !target.hand(ctx, speaking, m.opts.Timeout) {
 		_ = speaking.Close()
 		if ctx.Err() == nil && m.slow.Due() {
-			m.opts.Logger.Warn("no server of the gateway took a new connection in time, so the gateway closed the connection", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
+			m.opts.Logger.Warn("the gateway did not begin to serve a new connection in time, and closed the connection", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
 		}
 	}
 }
