@@ -7,7 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities returns n entities if there are n, because clients take a short page for the last one.
+// Entities returns n entities of l, after the first skip, or fewer only if there are no more:
+// clients would take a short page of admin for the last one.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))

@@ -59,9 +59,8 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes rx. If rx still delivered a message, Last returns it, and came is true:
-// otherwise a message in receive-and-delete could be lost. drained means that the broker has looked
-// for messages.
+// Last drains and closes rx. If rx delivers a message meanwhile, Last returns it with came true, so
+// that no message received and deleted is lost. drained says that the broker looked for messages.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })

@@ -69,8 +69,8 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 
 const acceptBackoff = 50 * time.Millisecond
 
-// ServeConn serves nc until the client closes it, or drains it after ctx has ended. nil is a normal
-// end. ServeConn and run need small stack frames, which stay while the connection is idle.
+// ServeConn serves nc until the client closes it, and drains nc when ctx ends. It returns nil after
+// a normal end. The stack frames of ServeConn and run must be small: idle connections keep them.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -132,20 +132,20 @@ type Options struct {
 	// until the client settles some, or until locks end.
 	MaxUnsettled int
 	// MaxConnectionUnsettled bounds the unsettled deliveries on all links of a connection; default
-	// 50000. The bridge returns messages beyond this bound to their queues.
+	// 50000. The bridge returns messages that exceed it to their queues.
 	MaxConnectionUnsettled int
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.
 	StrictTransactions bool
 	MaxPurge           int // messages that one batch delete may remove; default 4000
-	// ExclusiveSessions refuses receivers that would share a session so that others can take it
-	// over, as the Standard tier does.
+	// ExclusiveSessions refuses receivers that request a non-exclusive session, which others could
+	// take over. The Standard tier refuses them, too.
 	ExclusiveSessions bool
 	// MaxMessageBytes bounds, for one connection, the messages that are read but not stored and the
 	// properties of settlements in flight; default 64 MiB. At the limit the bridge stops reading.
 	MaxMessageBytes int64
-	// Budget bounds the memory of work in progress on all connections, Standing that of
-	// connections, sessions and links themselves. By default each bridge has its own.
+	// Budget bounds the memory of work in progress on all connections together, and Standing the
+	// memory of connections, sessions and links. By default each bridge has pools of its own.
 	Budget, Standing *fair.Pool
 
 	IdleTimeout      time.Duration // announced to the client; a connection that is silent for twice this time is closed; default 120 s

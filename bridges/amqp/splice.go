@@ -33,9 +33,9 @@ const (
 var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 
 // Splice is a connection to a peer for go-amqp, whose decoder must not see a peer's bytes. The
-// Splice decodes and checks the peer's frames, and encodes them again without fields that the
-// client does not need. So the client reads only well-formed frames with known fields and values of
-// simple types.
+// Splice decodes and checks the peer's frames, and encodes them again without fields that go-amqp,
+// the client, does not need. So the client reads only well-formed frames with known fields and
+// values of simple types.
 //
 // Messages pass unchanged. The client receives the encoded message as the contents of data
 // sections. To send one, it sends a data section with the encoded message, and a tag from

@@ -21,7 +21,7 @@ const countAge = 5 * time.Second
 
 type Registry struct {
 	// Home is the ID of the gateway's own namespace, whose managers operate the gateway. They see
-	// the connections of all namespaces; other managers see only those of their own.
+	// the connections of all namespaces; other managers see only connections of their namespace.
 	Home string
 	Log  *slog.Logger // may be nil
 

@@ -56,7 +56,6 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write reports 200 if WriteHeader was not called.
 func (a *answer) Write(p []byte) (int, error) {
 	a.note(http.StatusOK)
 	return a.ResponseWriter.Write(p)

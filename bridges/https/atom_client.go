@@ -19,13 +19,13 @@ import (
 )
 
 // AdminClient is a client of the management API of a namespace on this gateway or on Azure. It has
-// the methods of core.Admin that read and write entities and rules, which ignore the identity.
+// the methods of core.Admin that read and write entities and rules. They ignore the identity.
 type AdminClient struct {
 	// Origin is the address of the namespace, such as https://ns.servicebus.windows.net.
 	Origin string
 	HTTP   *http.Client
-	// Authorize returns the Authorization header of a request for a resource, its URL without the
-	// query. The resource matters because the policy of the token may belong to an entity.
+	// Authorize returns the Authorization header of a request. resource is the request's URL
+	// without the query. It matters because the policy of the token may belong to an entity.
 	Authorize func(resource string) string
 	// Attempts is how often a request is sent while the namespace is busy; 0 means 6.
 	Attempts int

@@ -22,13 +22,13 @@ import (
 type Options struct {
 	Logger *slog.Logger
 	// PublicURL is the scheme and host of the links in responses, such as https://bus.example.com.
-	// If it is empty, they are those of the request.
+	// If it is empty, links have the scheme and host of the request.
 	PublicURL string
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
 	// besides the gateway's own host. The patterns are those of origins.Check.
 	Origins []string
-	// MaxBodyBytes bounds a request's body, as does the entity's limit; 0: the largest message
-	// size.
+	// MaxBodyBytes bounds a request's body, in addition to the entity's own limit; 0 means the
+	// largest message size.
 	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.
 	Budget *fair.Pool
@@ -59,11 +59,11 @@ type Options struct {
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
 	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
-	// (421), and the keys of Routes without a final slash. 499: the client disconnected before
-	// that.
+	// (421), and the keys of Routes without a final slash. The status is 499 if the client
+	// disconnected before the response began.
 	Answered func(route string, status int)
-	// Home answers a browser's GET or HEAD for "/": with text/html in Accept, and without
-	// api-version. If Home is nil, the management API answers, which lists entities there.
+	// Home answers GET and HEAD requests for "/" that have text/html in Accept and no api-version,
+	// as browsers send. If Home is nil, the management API answers with a list of entities.
 	Home http.Handler
 }
 

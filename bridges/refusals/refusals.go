@@ -54,9 +54,9 @@ type Told struct {
 
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, s.own, t, more) }
 
-// Write logs a failure of the gateway as an error, a time-out or cancelled call for debugging, and
-// others as info. Lines above the limits get the level debug; the next line within the limits
-// contains their number.
+// Write logs a failure of the gateway at level error, a time-out or cancelled call at level debug,
+// and any other refusal at level info. Refusals beyond the limits also get level debug; the next
+// line at level info has their number as left_out.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *rate.Limiter, t Told, more []any) {

@@ -161,9 +161,9 @@ func (l *connection) receiver(ctx context.Context, entity string, within time.Du
 	return l.session.NewReceiver(ctx, entity, o)
 }
 
-// CreditContext is the context for SendWithReceipt of go-amqp 1.7.0. It ends a wait for credit when
-// its Context ends, but not a write: if the link ends while a write is given up, the sender waits
-// forever. A write ends with the connection.
+// CreditContext is the context for SendWithReceipt of go-amqp 1.7.0. When its Context ends, it ends
+// a wait for credit, but not a write: if the link ended while a write is given up, the sender would
+// wait forever. A write ends with the connection at the latest.
 type CreditContext struct{ context.Context }
 
 func (CreditContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }

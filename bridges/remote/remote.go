@@ -181,7 +181,7 @@ type Options struct {
 
 	User, Password string // for SASL PLAIN
 	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
-	// token for all entities instead. Entity is that of the policy, or "" if it is not known.
+	// token for all entities instead. Policy belongs to Entity; "" if the entity is not known.
 	Policy, Key, Signature, Entity string
 	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)
@@ -206,7 +206,7 @@ type Pull struct {
 type Local struct {
 	Broker   core.Broker
 	Identity core.Identity // Pull stores messages with the rights of this identity
-	// ForwardedTo, if not nil, returns the remote's entities to which local entities forward.
+	// ForwardedTo, if not nil, returns the entities of remote to which local entities forward.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
 	Memory      *fair.Pool
 	// Forget drops the keys of messages that the remote will not deliver again.

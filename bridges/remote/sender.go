@@ -50,8 +50,8 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 
 func (s *Sender) Sent() int { return s.sent }
 
-// Add adds a message to the batch. If the batch would become too large, Add sends it first. If the
-// entity would not accept the message, Add sends the batch and returns ErrTooLarge.
+// Add adds m to the batch. If the batch would become too large with m, Add first sends the batch.
+// If m alone is too large for the entity, Add also sends the batch, and then returns ErrTooLarge.
 func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	encoded := amqp.AppendMessage(nil, m)
 	size, limit := uint64(len(encoded)), s.link.MaxMessageSize()

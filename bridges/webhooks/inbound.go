@@ -26,7 +26,7 @@ const bodyTime = time.Minute // for the first byte of a body to arrive
 
 type Hook struct {
 	Name      string        `config:"name"`
-	Namespace string        `config:"-"` // ID of the namespace of Entity; in the configuration, its name
+	Namespace string        `config:"-"` // ID of Entity's namespace, which is its configured name
 	Entity    string        `config:"entity"`
 	Scheme    Scheme        `config:"verify"`    // how senders prove that they know a key: url, github, stripe or standard
 	Keys      [][]byte      `config:"-"`         // made by Scheme.Key; a sender must know one of them
@@ -74,8 +74,8 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// ServeHTTP tells a sender without a valid proof nothing, and closes the connection: each attempt
-// to guess a secret needs a new one, and connections without an identity are limited.
+// ServeHTTP tells a sender without a valid proof nothing, and closes its connection. So each guess
+// of a secret needs a new connection, and connections without an identity are limited.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)

@@ -101,8 +101,8 @@ type Options struct {
 	// Clients is the registry of connections, to which the bridge adds its own. By default it
 	// contains only those of this bridge.
 	Clients *clients.Registry
-	// Within turns an operator's grant into one for another namespace. nil: clients cannot choose
-	// one.
+	// Within turns an operator's grant into one for another namespace. If Within is nil, clients
+	// cannot choose a namespace.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
 	// MaxConnections limits the clients that have signed in; default 20000. See bridges.Prove.

@@ -91,7 +91,7 @@ type hijacker struct {
 	buffer *bufio.Reader
 }
 
-// Hijack sets h.buffer, unless the client has already sent bytes: the upgrader refuses these in rw.
+// Hijack sets h.buffer, unless rw contains bytes of the client: then the upgrader will refuse them.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

@@ -88,7 +88,7 @@ type Reader interface {
 	// Key reads the name of a member. In MessagePack, a key that is not a text is instead read as a
 	// value.
 	Key() []byte
-	// Only reports, after the first Key of a map, whether the map has no other key.
+	// After the first Key of a map, Only reports whether the map has no other key.
 	Only() bool
 	// Skip returns the encoding of the value.
 	Skip() []byte

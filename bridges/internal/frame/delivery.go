@@ -19,7 +19,7 @@ func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
-// WritePeeked is WriteDelivery for a client that peeks: the delivery count excludes this delivery.
+// WritePeeked is WriteDelivery for a peek, which does not increase the delivery count.
 func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }

@@ -5,7 +5,7 @@
 // and never meets malformed data. If a part is well-formed but not what the caller requests, the
 // error is an *Error, which names the member.
 //
-// AppendValue and WriteValue translate between frames and the typed values of AMQP, which messages
-// have in the encoding of core/value. ReadMessage, WriteMessage and WriteDelivery translate
-// messages. PROTOCOL.md in bridges/websocket describes the form of all of these.
+// AppendValue translates a value of a frame to the encoding of core/value, which messages contain,
+// and WriteValue translates it back. ReadMessage, WriteMessage and WriteDelivery translate
+// messages. PROTOCOL.md in bridges/websocket describes the form of values and messages in frames.
 package frame

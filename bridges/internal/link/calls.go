@@ -36,8 +36,8 @@ type waitingCall struct {
 	work   Work
 }
 
-// NewCalls returns a Calls whose goroutines belong to tasks. Beyond freeCalls at a time, each call
-// of Begin takes memory from memory. If a call panics, failed runs as a job of o.
+// NewCalls returns a Calls whose goroutines belong to tasks. While freeCalls calls of Begin run, a
+// further one takes fair.Call bytes of memory. If a call panics, failed runs as a job of o.
 func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
 }

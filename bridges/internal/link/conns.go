@@ -16,8 +16,8 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Conns calls Describe, and Evacuate, which begins to close the connection, in the owner's
-	// jobs.
+	// Conns calls Describe and Evacuate in jobs of the owner. Evacuate begins to close the
+	// connection.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }
@@ -40,9 +40,8 @@ func (s *Conns[C]) All() (all []C) {
 	return all
 }
 
-// Connections lists the oldest connections first, as their owners describe them. It leaves out
-// those whose owners have not answered when ctx ends, or after CensusTimeout. Calls run one at a
-// time.
+// Connections lists the connections, the oldest first. It leaves out a connection whose owner has
+// not answered when ctx ends, or after CensusTimeout. Calls of Connections run one at a time.
 func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
 	defer cancel()

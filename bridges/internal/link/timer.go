@@ -9,7 +9,7 @@ import (
 // soon: waking up for one timer costs more than its work.
 const beat = time.Second
 
-// Leeway is how long before the time given to Arm a Timer may fire.
+// Leeway is how much earlier than its time a Timer may fire.
 const Leeway = beat
 
 var beginning = time.Now()
@@ -20,15 +20,15 @@ type Timer struct {
 	armed time.Time // when the timer fires; zero for never
 }
 
-// NewTimer returns a Timer that is not armed. When it fires, o calls its function after (see New).
+// NewTimer returns a Timer that is not armed. When it fires, o calls the first argument of New.
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
 	return t
 }
 
-// Arm makes the timer fire at the given time, or up to Leeway earlier. It does nothing if the timer
-// fires earlier anyway, or if at is zero.
+// Arm makes the timer fire at the given time, or up to Leeway earlier. It does nothing if that time
+// is zero, or if the timer fires before it anyway.
 func (t *Timer) Arm(at time.Time) {
 	if at.IsZero() || !t.armed.IsZero() && !at.Before(t.armed) {
 		return

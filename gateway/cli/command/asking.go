@@ -92,7 +92,7 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints values as lines of JSON with --json, and otherwise as a table, which ends with Flush.
+// Rows prints lines of JSON with --json, and otherwise a table, whose last rows Flush prints.
 type Rows struct {
 	table Table
 	lines *json.Encoder // nil for a table

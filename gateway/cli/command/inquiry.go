@@ -127,7 +127,7 @@ func IsMissing(err error) bool {
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder returns the queue or topic of an address, because only these have policies, or "".
+// PolicyHolder returns the queue or topic whose policies apply to an address; "" if it is invalid.
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

@@ -104,8 +104,8 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes stored messages. late has the numbers of those whose locks had ended, and which
-// the source will deliver again.
+// Remove completes stored messages. n is the number of completed messages. late has the sequence
+// numbers of messages whose locks had ended: the source will deliver them again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {

@@ -1,3 +1,3 @@
-// Package operate contains the commands for operators of a gateway that do not open its store: top,
-// connection, session, plugin, remote, health, and store, which reads the files of a file store.
+// Package operate contains commands for the operators of a gateway: top, connection, session,
+// plugin, remote, health and store. The command store only reads the files of a file store.
 package operate

@@ -44,9 +44,9 @@ type unknownText struct{ expression, why string }
 type Options struct {
 	File  map[string]any    // parameters in a parameters file, each an object with a value
 	Given map[string]string // values of parameters, which override those of File
-	// Reads reports whether a property of a kind of resource is used, or for the property ""
-	// whether such resources are used at all. The kind is such as topics/subscriptions, or "" for a
-	// namespace. Read evaluates nothing else.
+	// Reads reports whether Read must evaluate a property of resources of a kind; for the property
+	// "", whether it must read resources of the kind at all. kind is a path, such as
+	// topics/subscriptions, or "" for a namespace.
 	Reads func(kind, property string) bool
 }
 

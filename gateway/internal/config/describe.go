@@ -16,7 +16,8 @@ type Described struct {
 	Rules []core.Rule // of a subscription
 }
 
-// Describe converts all, in which topics precede subscriptions. defaults adds default values.
+// Describe converts entities to their configuration. The subscriptions of a topic must follow it,
+// before the next topic. If defaults is true, the result includes default values.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {

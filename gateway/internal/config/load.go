@@ -133,7 +133,7 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// NeedRestart returns those of the changed settings that a gateway reads only at its start.
+// NeedRestart returns the names of the settings that differ from running and require a restart.
 func (c *Config) NeedRestart(running *Config) []string {
 	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
 }

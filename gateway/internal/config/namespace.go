@@ -35,7 +35,7 @@ type Contents struct {
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: allow the time of the gateway's own namespace to be frozen and moved: see crosstown clock"`
 }
 
-// Namespace is one besides the gateway's own. Its clients use its hosts, or one of its policies.
+// Namespace is not the gateway's own namespace. Its clients use its hosts, or one of its policies.
 type Namespace struct {
 	Name     string               `config:"name"`
 	Hosts    []string             `config:"hosts"`

@@ -56,7 +56,7 @@ type Serializers struct {
 
 type EntitySerializers struct {
 	Name    string   `config:"name"`    // for a subscription topic/Subscriptions/name
-	Chain   []string `config:"chain"`   // a message that none of these can decode is dead-lettered
+	Chain   []string `config:"chain"`   // if no serializer can decode a message, it is dead-lettered
 	Deliver string   `config:"deliver"` // the content type for receivers that request none
 }
 

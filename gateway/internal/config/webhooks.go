@@ -13,7 +13,7 @@ import (
 )
 
 // Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one on
-// each line, or in a variable, separated by spaces. There are two while one is being replaced.
+// each line, or in a variable, separated by spaces. While a secret is replaced, there are two.
 type Hook struct {
 	webhooks.Hook `config:",squash"`
 	SecretFile    string `config:"secret-file"`

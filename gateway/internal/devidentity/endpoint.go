@@ -24,8 +24,8 @@ const maxForm = 64 << 10
 // Handler answers the SDKs' credentials:
 //   - ManagedIdentityCredential as in App Service, with the secret in
 //     X-IDENTITY-HEADER,
-//   - the same as on a virtual machine, with "Metadata: true",
-//   - ClientSecretCredential, whose client secret is the secret.
+//   - ManagedIdentityCredential as on a virtual machine, with "Metadata: true",
+//   - ClientSecretCredential, with the secret as its client secret.
 //
 // The client id chooses the role: sender or receiver; any other id is an owner. Requests that a web
 // page could make a browser send are refused.

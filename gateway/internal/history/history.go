@@ -1,5 +1,5 @@
-// Package history counts messages that arrived and left, for the charts of the console: for
-// entities that this gateway uses, for its namespaces and for the gateway. It delays no message: it
+// Package history counts, for the charts of the console, the messages that entered and left the
+// entities that this gateway uses, its namespaces, and the gateway itself. It delays no message: it
 // reads existing counters, and lets the store count what has changed.
 package history
 
@@ -51,7 +51,7 @@ type space struct {
 	series map[string]*series // by the entity's folded name; "" for the namespace
 }
 
-// New returns a History whose Run calls measure every Interval.
+// New returns a History. Its method Run calls measure at every Interval.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }

@@ -44,7 +44,7 @@ type Issuer struct {
 type Rule struct {
 	// Claim is the name of a claim; names of nested objects are joined by dots.
 	Claim string
-	// Value must equal the claim, an element of a list or, in scp and scope, a word.
+	// Value must equal the claim, or an element if the claim is a list; in scp and scope, a word.
 	Value  string
 	Rights core.Right
 }

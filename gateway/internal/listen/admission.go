@@ -126,8 +126,8 @@ func (a *Admission) State() AdmissionState {
 	return s
 }
 
-// Enter admits nc. At a limit, it closes another stranger's connection, or, if there is no
-// stranger, closes nc and returns nil.
+// Enter admits nc. At a limit, it closes the connection of another stranger. At the limit of
+// connections, if there is no other stranger, it closes nc and returns nil.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
 	c.since = time.Now()

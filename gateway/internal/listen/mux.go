@@ -82,8 +82,8 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns the listener of AMQP connections. Once it is closed, AMQP may be called again; until
-// then, new connections wait.
+// AMQP returns the listener of AMQP connections. After the listener is closed, new connections wait
+// until AMQP is called again.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
 // HTTP returns the listener of HTTP connections, and of those with unknown protocols.

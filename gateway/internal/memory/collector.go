@@ -22,8 +22,8 @@ const (
 	liveShare = 4
 )
 
-// Collector makes the runtime collect garbage and return memory earlier than it would by itself,
-// which is too late if a few messages are most of the memory, or if all clients have disconnected.
+// Collector makes the runtime collect garbage and return memory early. The runtime itself would do
+// it too late if a few messages are most of the memory, or if all clients have disconnected.
 type Collector struct {
 	released atomic.Int64 // bytes of large messages since the last collection
 	runtime  runner

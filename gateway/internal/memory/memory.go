@@ -20,7 +20,7 @@ var fromEnvironment = debug.SetMemoryLimit(-1)
 
 // Available returns how many bytes the process may use: the minimum of the setting (0 for none),
 // GOMEMLIMIT, the limits of its control groups, and the machine's memory. limited is false for the
-// machine's memory, and for GOMEMLIMIT, which the collector obeys anyway.
+// machine's memory, and for GOMEMLIMIT, which the Go runtime obeys anyway.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine

@@ -45,8 +45,8 @@ func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source returns the directory of Crosstown's source: one of near, or a parent. Without it, Source
-// returns "".
+// Source returns the directory of Crosstown's source. It looks in each directory of near and
+// its parents, and returns "" if none contains the source.
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {

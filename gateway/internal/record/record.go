@@ -385,8 +385,8 @@ func (r *Message) stored() (*core.Stored, error) {
 	return x, nil
 }
 
-// Parse parses a line of record, receive --json or backup. entity contained the message, or is ""
-// if the line does not say so. For other lines of a backup, stored is nil.
+// Parse parses a line of record, receive --json or backup. entity is where the message was, or "".
+// For a line of a backup that is not a message, stored is nil.
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line
 	if err := json.Unmarshal(line, &l); err != nil {

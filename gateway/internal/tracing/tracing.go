@@ -1,6 +1,6 @@
-// Package tracing creates OpenTelemetry spans for the events of messages: by an interceptor of
-// calls, wrappers of core.Store, core.Router and core.Remote, and an exporter, for which no caller
-// waits.
+// Package tracing creates OpenTelemetry spans for the events of messages. An interceptor of calls
+// and wrappers of core.Store, core.Router and core.Remote create them. No caller waits for the
+// exporter.
 package tracing
 
 import (

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// From LargeFrame bytes, a transfer frame is taken in parts, so that the rest is read into its
-	// final memory. Smaller frames are cheaper to take whole.
+	// LargeFrame is the size in bytes from which Receive takes a transfer frame in parts, so that
+	// the rest is read into its final memory. Smaller frames are cheaper to take whole.
 	LargeFrame = 8 << 10
-	// A frame is taken in parts once LeastBegun bytes have arrived: they show the message's size.
+	// LeastBegun is how many bytes of such a frame must have arrived before Receive takes a part.
 	LeastBegun = 1 << 10
 )
 

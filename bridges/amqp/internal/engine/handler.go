@@ -11,8 +11,8 @@ import (
 // arguments are valid until the method returns, unless a comment says otherwise.
 type Handler interface {
 	// Reserve requests n bytes for a message on l. They stay reserved until Received gets the
-	// message or Conn.Reserved no longer counts them. begun is true if messages have arrived in
-	// part, so that this message cannot wait.
+	// message or Conn.Reserved no longer counts them. begun is true if a message has arrived in
+	// part. Its rest could not arrive during a wait, so the verdict must then not be Later.
 	Reserve(l *Link, n int64, begun bool) Verdict
 	// Crowded returns the error for a message of at least n bytes that finds no memory.
 	Crowded(l *Link, n int64) *wire.Error

@@ -15,8 +15,8 @@ type span struct {
 // maxSpans bounds the ranges that a session remembers. Older ranges count as settled by the peer.
 const maxSpans = 4096
 
-// Lapse removes the deliveries without an outcome that at now are too old to be settled. extended
-// returns until when a delivery may be settled; until is the time that Send got. n counts the
+// Lapse removes the deliveries without an outcome whose time to be settled has ended. extended gets
+// the time that Send got for a delivery, and returns the time that applies now. n is the number of
 // removed deliveries; next is when to call Lapse again, or zero. If the peer sends an outcome for a
 // removed delivery, the answer is the error of Handler.Lapsed.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {

@@ -203,7 +203,8 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back the memory of Take once it is written, and returns memory for the next Take.
+// Spare takes back out, which Take returned, after the caller has sent the bytes to the peer. It
+// returns the argument spare for the next Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

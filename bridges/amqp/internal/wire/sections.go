@@ -33,10 +33,10 @@ var sectionKinds = [...]value.Kind{
 	DescApplicationProperties - DescHeader: value.KindMap, DescFooter - DescHeader: value.KindMap, DescData - DescHeader: value.KindBinary,
 }
 
-// SplitMessage finds and checks the sections of an encoded message, and aliases payload. It accepts
-// them in any order, although §3.2 defines one: the Python SDK writes delivery annotations last,
-// and rhea the footer before the body. As elements need no memory here, the default limit for
-// elements is the length of payload. The error is an *Error with amqp:decode-error.
+// SplitMessage finds and checks the sections of an encoded message. They alias payload. Their order
+// may differ from §3.2: the Python SDK writes delivery annotations last, and rhea the footer before
+// the body. As elements need no memory here, the default limit for elements is the length of
+// payload. The error is an *Error with amqp:decode-error.
 func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	if lim.Elements <= 0 {
 		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
@@ -161,8 +161,8 @@ func (s *Sections) Value() ([]byte, bool) {
 	return enc, err == nil
 }
 
-// CountBatch estimates how many messages a batch has, at least 1, without checking it: so a batch
-// that is refused costs little.
+// CountBatch estimates how many messages a batch has, at least 1. It does not check the batch, so
+// that the gateway can refuse a batch at little cost.
 func CountBatch(payload []byte) (n int) {
 	for len(payload) > 0 {
 		size, ok := value.Extent(payload)

@@ -13,7 +13,7 @@ const (
 	RemotesPath    = "/$crosstown/remotes"
 	PluginsPath    = "/$crosstown/plugins"
 	PipelinesPath  = "/$crosstown/pipelines"
-	BackupPath     = "/$crosstown/backup" // a tar of the file store's files; limit-rate is in bytes per second
+	BackupPath     = "/$crosstown/backup" // a tar of the file store's files; parameter limit-rate: bytes per second
 )
 
 type Error struct {

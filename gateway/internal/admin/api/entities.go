@@ -27,7 +27,7 @@ type Entity struct {
 // before. Clients need Manage. With the parameter gateway, operators get the GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
-// History has a sample at each index. During an unusually long interval, nothing changed.
+// History has a sample at each index of its lists. Between samples far apart, nothing changed.
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "" for the namespace
 	At     []int64 `json:"at"`               // Unix seconds

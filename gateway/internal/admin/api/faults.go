@@ -19,8 +19,8 @@ type Fault struct {
 	Delay string `json:"delay,omitempty"`
 	Life  string `json:"life,omitempty"`
 
-	// Only answers have these members: how many operations matched the rule, even if it let them
-	// pass; how many it made fail at all gateways; and when it ends.
+	// Only answers have these members. Matched counts the operations that the rule selected, even
+	// if they passed; Met counts those that it made fail, at all gateways; the rule ends at Ends.
 	Matched int        `json:"matched"`
 	Met     int        `json:"met"`
 	Ends    *time.Time `json:"ends,omitempty"`

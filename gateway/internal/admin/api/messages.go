@@ -138,7 +138,7 @@ type Holder struct {
 	Policies   []string `json:"policies,omitempty"`
 }
 
-// SessionState sets or clears the state of a session without a receiver, or ends a session's lock.
+// SessionState sets or clears the state of a session that nobody holds, or ends a session's lock.
 type SessionState struct {
 	State  *[]byte `json:"state,omitempty"` // in base64
 	Clear  bool    `json:"clear,omitempty"`

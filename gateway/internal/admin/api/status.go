@@ -70,10 +70,10 @@ type Push struct {
 	webhooks.PushState
 }
 
-// Waiting lists the entities whose messages wait to be forwarded to the remote.
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
+	// Waiting lists the entities whose messages wait to be forwarded to the remote.
 	Waiting []broker.Export `json:"waiting"`
 }
 
