@@ -52,8 +52,8 @@ func CertifiedBy(r *http.Request) context.Context {
 	return Certified(r.Context(), r.TLS)
 }
 
-// Prove tells the connection that its client has proven an identity, by its method Proven, if any.
-// A connection that wraps another passes the call on.
+// Prove calls the method Proven of nc, if it has one, because its client has proven an identity. A
+// connection that wraps another passes the call on.
 func Prove(nc net.Conn) {
 	if c, ok := nc.(interface{ Proven() }); ok {
 		c.Proven()
@@ -69,7 +69,7 @@ func Answered(nc net.Conn) {
 
 type connKey struct{}
 
-// Charge counts a connection's cost for its client's identity, or returns why it cannot.
+// Charge counts a connection for an identity until release is called, or returns why it cannot.
 type Charge func(core.Identity) (release func(), err error)
 
 type charged struct {
@@ -81,8 +81,8 @@ func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }
 
-// ProveIn is Prove for the connection of the request with this context. The first proven identity
-// is charged with the connection, if the connection has a method Charge.
+// ProveIn is Prove for the connection of the request with this context. If the connection has a
+// method Charge, ProveIn charges the connection to the first identity that is proven.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {

@@ -141,7 +141,7 @@ type Options struct {
 	// ExclusiveSessions refuses receivers that request a non-exclusive session, which others could
 	// take over. The Standard tier refuses them, too.
 	ExclusiveSessions bool
-	// MaxMessageBytes bounds, for one connection, the messages that are read but not stored and the
+	// MaxMessageBytes bounds a connection's memory for messages that are not stored yet, and for
 	// properties of settlements in flight; default 64 MiB. At the limit the bridge stops reading.
 	MaxMessageBytes int64
 	// Budget bounds the memory of work in progress on all connections together, and Standing the

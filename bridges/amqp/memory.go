@@ -20,8 +20,8 @@ type holdings struct {
 }
 
 // Reserve requests memory for an arriving message. If there is none, the bridge stops reading the
-// connection. It refuses a message that has waited for too long. It also refuses a message if
-// others have arrived in part, because these could not be completed while it waits.
+// connection, and refuses the message after fair.Patience. If begun is true, it refuses the message
+// at once, because messages that have arrived in part could not be completed during a wait.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never

@@ -209,7 +209,7 @@ type Local struct {
 	// ForwardedTo, if not nil, returns the entities of remote to which local entities forward.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
 	Memory      *fair.Pool
-	// Forget drops the keys of messages that the remote will not deliver again.
+	// Forget drops the Transit.Keys of messages that the remote will not deliver again.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }
 

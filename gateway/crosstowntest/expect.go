@@ -18,9 +18,9 @@ const (
 	maxText  = 80
 )
 
-// ExpectMessages waits until an entity contains exactly messages with these bodies, in this order,
-// in any state; they stay there. The entity is a queue, topic/Subscriptions/name, or a sub-queue
-// such as orders/$DeadLetterQueue. After b.Patience, the test fails.
+// ExpectMessages waits until an entity's messages have exactly these bodies, in this order. The
+// messages may be in any state, and stay there. The entity is a queue, topic/Subscriptions/name, or
+// a sub-queue such as orders/$DeadLetterQueue. After b.Patience, the test fails.
 func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	b.tb.Helper()
 	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {
@@ -48,7 +48,7 @@ func (b *Bus) Bodies(entity string) []string {
 	return bodies
 }
 
-// ExpectDeadLetters waits until the dead-letter queue of an entity contains exactly messages with
+// ExpectDeadLetters waits until the messages in the dead-letter queue of an entity have exactly
 // these reasons, in this order.
 func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	b.tb.Helper()

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Large is the size in bytes from which a text or binary body shares memory with its frame, which
-// must then not be used again. Smaller bodies are copied.
+// Large is the size in bytes from which a text or binary body shares memory with its frame. The
+// caller must then not reuse the frame's memory. Smaller bodies are copied.
 const Large = 1 << 20
 
 type Member struct {

@@ -81,9 +81,9 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Verify returns the token's grant for the whole namespace, with the token's subject as its name.
-// It refuses an invalid token as Unauthorized, with the cause. Busy means that the issuer's keys
-// are not available now.
+// Verify returns the token's grant for the whole namespace. Its Policy is the issuer and subject of
+// the token. Verify refuses an invalid token as Unauthorized, with the cause. Busy means that the
+// issuer's keys are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes: at most %d are allowed.", len(token), maxToken)

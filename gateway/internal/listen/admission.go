@@ -319,7 +319,7 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// Charge calls take, unless an earlier call of take succeeded. Close calls release.
+// Charge calls take, unless an earlier call of take succeeded. Close calls take's release.
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()

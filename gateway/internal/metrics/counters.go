@@ -31,9 +31,9 @@ type Counter struct {
 	Transfer   int64  `json:"transfer"`
 	Damaged    int64  `json:"damaged"` // in all its sub-queues; not in the other counts
 	core.Applied
-	// Sessions counts the sessions with messages or state, up to 1000; SessionsHeld those that
-	// receivers hold, SessionsWaiting the free ones with messages. nil means an entity without
-	// sessions.
+	// Sessions counts sessions with messages or state, up to 1000. SessionsHeld counts sessions
+	// that receivers hold, and SessionsWaiting free sessions with messages. All are nil for an
+	// entity without sessions.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
 	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`

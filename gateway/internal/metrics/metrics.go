@@ -37,7 +37,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Call each method with a source once while the gateway starts, and Namespace for each namespace.
+// Call Namespace for each namespace, and the other methods with a source once, at start-up.
 type Metrics struct {
 	o        Options
 	registry *prometheus.Registry // for all but namespaces

@@ -38,7 +38,7 @@ type DeadLetter struct {
 type Moved struct {
 	Moved int `json:"moved"`
 	// Absent has the numbers of messages that do not exist, or that are locked, deferred or
-	// scheduled; with Activate, of messages that do not exist or are available already.
+	// scheduled. With Activate, only missing and already available messages are absent.
 	Absent []int64 `json:"absent,omitempty"`
 	// Refused has the messages that the target refuses, or whose session a receiver holds.
 	Refused []NotMoved `json:"refused,omitempty"`
