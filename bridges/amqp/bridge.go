@@ -132,7 +132,7 @@ type Options struct {
 	// until the client settles some, or until locks end.
 	MaxUnsettled int
 	// MaxConnectionUnsettled bounds the unsettled deliveries on all links of a connection; default
-	// 50000. The bridge returns messages that exceed it to their queues.
+	// 50000. A message that would exceed the bound returns to its queue.
 	MaxConnectionUnsettled int
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.

@@ -181,7 +181,7 @@ type Options struct {
 
 	User, Password string // for SASL PLAIN
 	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
-	// token for all entities instead. Policy belongs to Entity; "" if the entity is not known.
+	// token for all entities instead. Entity is the one that has Policy, or "" if not known.
 	Policy, Key, Signature, Entity string
 	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)

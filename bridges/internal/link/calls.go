@@ -46,7 +46,7 @@ func (c *Calls) Busy() int { return c.running + len(c.waiting) }
 
 func (c *Calls) Events() int { return c.events }
 
-// Begin makes a call, at once or when others have ended. timeout includes the time that it waits.
+// Begin makes a call, at once or when others have ended. timeout includes this wait.
 func (c *Calls) Begin(ctx context.Context, timeout time.Duration, work Work) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	if c.running < freeCalls || c.running < maxCalls && c.memory.Available(fair.Call) > 0 {

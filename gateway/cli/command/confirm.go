@@ -42,9 +42,9 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	return nil
 }
 
-// ConfirmDelete asks before an entity or namespace that holds messages is deleted. An example of
-// what is "delete the queue orders". Without a terminal, ConfirmDelete does not require --yes,
-// because a script deletes only what it means to delete.
+// ConfirmDelete asks before the deletion of an entity or namespace that holds messages. The text
+// what is the action, such as "delete the queue orders". Without a terminal, ConfirmDelete does not
+// require --yes, because a script deletes only what it means to delete.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
 		return nil

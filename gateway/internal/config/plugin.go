@@ -56,7 +56,7 @@ type Serializers struct {
 
 type EntitySerializers struct {
 	Name    string   `config:"name"`    // for a subscription topic/Subscriptions/name
-	Chain   []string `config:"chain"`   // if no serializer can decode a message, it is dead-lettered
+	Chain   []string `config:"chain"`   // serializers; a message that none can decode is dead-lettered
 	Deliver string   `config:"deliver"` // the content type for receivers that request none
 }
 

@@ -200,8 +200,8 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 	}
 }
 
-// Of returns samples of an entity or, for "", of the namespace, the oldest first. It begins a
-// missing history.
+// Of returns samples of an entity or, for "", of the namespace, the oldest first. If an
+// entity has no history yet, Of begins one.
 func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 	now := time.Now()
 	x, s := h.look(namespace, entity, now)

@@ -29,7 +29,7 @@ type Counter struct {
 	Scheduled  int64  `json:"scheduled"`
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
-	Damaged    int64  `json:"damaged"` // in all its sub-queues; not in the other counts
+	Damaged    int64  `json:"damaged"` // in the queue and its sub-queues; not in the other counts
 	core.Applied
 	// Sessions counts sessions with messages or state, up to 1000. SessionsHeld counts sessions
 	// that receivers hold, and SessionsWaiting free sessions with messages. All are nil for an

@@ -39,7 +39,7 @@ func (g *Group) Go(name string, task func(context.Context) error) {
 // Stop ends the tasks' context without a failure. It does not wait.
 func (g *Group) Stop() { g.cancel(context.Canceled) }
 
-// Wait returns the tasks' errors, except the context's own error after the context has ended.
+// Wait returns the tasks' errors, without context.Canceled from tasks that the context has ended.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.Stop()

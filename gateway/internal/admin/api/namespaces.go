@@ -25,7 +25,7 @@ type NamespaceRequest struct {
 	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
-// A NamespaceRequest may omit keys: an existing Policy keeps them, and a new one gets random keys.
+// A NamespaceRequest may omit keys: an old Policy keeps its own, and a new one gets random keys.
 type Policy struct {
 	Name         string `json:"name"`
 	Rights       string `json:"rights"` // such as "Send,Listen"
