@@ -30,8 +30,8 @@ func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
 // Address is where a message is sent to or received from.
 type Address struct {
-	// Entity is in the client's spelling, without outer slashes; of a subscription, it is the
-	// SubscriptionPath.
+	// Entity is the entity's name or SubscriptionPath, as the client spells it, without outer
+	// slashes.
 	Entity     string
 	Sub        SubQueue
 	Management bool // the entity's $management node

@@ -17,8 +17,8 @@ type Backups interface {
 	// the first error of take. take must neither keep the Stored nor call the store.
 	// The order is the one that Import needs: first the queue or topic, then each subscription by
 	// ID, each with its sub-queues. A sub-queue has its StoredLast, if any, then its session
-	// states, then its messages by number. Message ids and keys of moves come last, in the order in
-	// which the partition has first seen them.
+	// states, then its messages by number. Last come the message ids that duplicate detection knows
+	// and the Transit.Keys, each in the order in which the partition first saw them.
 	// A locked message is exported as available, without a failed delivery. Locks of sessions,
 	// messages reserved for a transaction, and histories are not exported. Export does not sweep:
 	// what is due happens after an Import. In memory and with files, other calls on the partition

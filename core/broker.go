@@ -17,8 +17,8 @@ type Broker interface {
 	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
 	// OpenReceiver needs Listen.
 	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
-	// Settle needs Listen, and returns one error per settlement. The token is enough: the lock may
-	// be of another receiver, bridge or gateway.
+	// Settle needs Listen, and returns one error per settlement. The token is enough: another
+	// receiver, bridge or gateway may have got it.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
@@ -40,8 +40,8 @@ type Broker interface {
 	// is not the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
 	// ListSessions needs Listen. It skips the first skip session ids in order, and returns up to
-	// top. A zero since selects sessions with messages or state; otherwise, those with state set
-	// after since.
+	// top. If since is zero, it lists sessions with messages or state; otherwise, sessions whose
+	// state was set after since.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description or, if sends do not work, the reason.
 	Health(ctx context.Context) (About, error)
@@ -89,8 +89,8 @@ type Receiver interface {
 	// be 0. A message is delivered while both are above zero, even if it is larger than the credit
 	// in bytes, which then falls below zero.
 	AddCredit(n int, bytes int64)
-	// Drain withdraws the unused credit. After the last delivery it calls drained once, with the
-	// number of deliveries that were not used.
+	// Drain withdraws the unused credit. After the last delivery it calls drained once; unspent is
+	// the number of deliveries withdrawn.
 	Drain(drained func(unspent int))
 	// Close waits for a call of Deliver in flight, so Deliver must not call it; afterwards Deliver
 	// is not called again. It releases messages locked for the receiver but not delivered;
@@ -124,8 +124,8 @@ type Session interface {
 	// Released returns a channel that is closed when the broker has released the session after
 	// Close or CloseAfter, or has given up. Receivers at any gateway may then accept the session.
 	Released() <-chan struct{}
-	// Lock returns the proof of the session's lock, without Until. Settlement.Session and
-	// Transaction.SetSessionState need it; its Token is also for SessionOptions.TakeOver.
+	// Lock returns the session's lock without Until, for Settlement.Session and for
+	// Transaction.SetSessionState. SessionOptions.TakeOver needs only the Token of this lock.
 	Lock() SessionLock
 	// Renew extends the session's lock, and the locks of its messages.
 	Renew(ctx context.Context) (until time.Time, err error)

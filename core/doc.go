@@ -14,7 +14,7 @@
 //   - publication, copy: a message sent to a topic, and the form in which one subscription gets it.
 //   - forwarder: moves messages from an entity to another one; a hop is one such move.
 //   - router: decides about messages before they enter an entity; a verdict is its answer for one.
-//   - sweep: expire locks and messages that are due, activate schedules that are due.
+//   - sweep: end expired locks, remove expired messages, activate scheduled messages that are due.
 //   - serializer: reads and writes payloads of some content types. A chain is several serializers in
 //     the order in which they are tried; transcoding reads with one and writes with another.
 //   - history, event: what is kept about the messages of a partition, and one entry of it; an account

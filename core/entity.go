@@ -205,8 +205,8 @@ type Entity struct {
 	// TopicID is the ID of a subscription's topic. The topic's partitions contain those of its
 	// subscriptions, so that a publication to all of them is one atomic step.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's, by name; without rules it gets no messages. Catalogue says which
-	// calls use them.
+	// Rules are a subscription's; without rules, the subscription gets no messages. The comment of
+	// Catalogue says which calls use this field.
 	Rules    []Rule            `json:",omitempty"`
 	Schedule *ScheduleSettings `json:",omitempty"`
 	// Revision counts changes. An update must have the current revision.
@@ -226,8 +226,8 @@ type Applied struct {
 	KeepDeadLetters string `json:"keepDeadLetters,omitempty"` // how long dead letters are kept, such as "P30D"
 }
 
-// Differing returns the settings to check in an update from old to q. It leaves out values that the
-// tier no longer allows but that old already has.
+// Differing returns the settings to check in an update from old to q. It resets some values that
+// old already has, because the tier may no longer allow them.
 func (q Settings) Differing(old *Settings) Settings {
 	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
 		q.MaxMessageSizeInKilobytes = 0

@@ -37,7 +37,7 @@ const (
 	EventReleased     EventKind = "released"      // its lock or its delay has ended without a failed delivery
 	EventDeferred     EventKind = "deferred"      // Count deliveries have failed or ended with a deferral
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed, with this one
-	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, with the number Other; see Reason
+	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, where its number is Other; see Reason
 	EventExpired      EventKind = "expired"       // dropped, because its time to live was over
 	EventCancelled    EventKind = "cancelled"     // removed while it was scheduled
 )

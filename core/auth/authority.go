@@ -17,7 +17,7 @@ type Options struct {
 	// Namespace and NamespaceID are the name and the ID that grants contain.
 	Namespace, NamespaceID string
 	Policies               []core.AccessRule
-	// Entities returns an entity, whose policies may sign tokens. nil: entities have no policies.
+	// Entities finds an entity: its policies may sign tokens. nil: entities have no policies.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
 	// Hosts are names of this server. In a signed resource without a scheme, the first segment is a
 	// host if it is one of Hosts or "localhost", or contains a colon; otherwise an entity's name.
@@ -94,8 +94,8 @@ func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 }
 
 // NamesOf returns the names of a client's certificate in the form of policies: CN= with the common
-// name, the whole subject, and DNS= and URI= with the alternative names. Both forms with CN= escape
-// special characters (RFC 4514 §2.4): no common name can pass for a subject.
+// name, the whole subject, and DNS= and URI= with the alternative names. The first two escape
+// special characters (RFC 4514 §2.4), so that no common name can pass for a subject.
 func NamesOf(c *x509.Certificate) (names []string) {
 	if c.Subject.CommonName != "" {
 		names = append(names, pkix.Name{CommonName: c.Subject.CommonName}.String())

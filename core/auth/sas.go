@@ -83,8 +83,8 @@ func malformed(format string, args ...any) error {
 	return core.Refuse(core.Unauthorized, "MalformedToken: The token is not a shared access signature: "+format+".", args...)
 }
 
-// SignedBy returns the rights of the policy one of whose keys made the signature. It ignores resource
-// and expiry.
+// SignedBy returns the rights of the policy that the signature names, if one of its keys made the
+// signature. It ignores resource and expiry.
 func (s *Signature) SignedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
 		if p.Name != s.Policy {

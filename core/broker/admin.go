@@ -173,7 +173,7 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// CreatedAt is when this gateway started, because configured namespaces are not stored.
+// Namespace returns the start of this gateway as CreatedAt: configured namespaces are not stored.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

@@ -67,8 +67,8 @@ type Options struct {
 	Histories []For[core.HistoryBounds]
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
-	// Filters are the routers that rules can call with plugin('name', …), which is true if the
-	// router passes the message. Their Parameters are ignored.
+	// Filters are the routers that rules can call with plugin('name', …), a condition that is true
+	// if the router passes the message. The Parameters of the Stages are ignored.
 	Filters []Stage
 	// Body decodes a message's body for rules with conditions on its fields. Without Body, such a
 	// condition is never true. If Body fails, the fields count as missing; but if the error's Code
@@ -82,7 +82,7 @@ type Options struct {
 	ForwardWait bool
 	// Remotes are the brokers to which ForwardTo can send with the form REMOTE:ENTITY.
 	Remotes map[string]core.Remote
-	// Memory limits the copies for subscriptions until they are stored; nil: no limit.
+	// Memory limits the memory for subscriptions' copies that are not stored yet; nil: no limit.
 	Memory *fair.Pool
 }
 

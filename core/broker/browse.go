@@ -32,8 +32,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins with the number from, and continues in the partitions
-// after that number's. limit and delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It begins with the number from in the partition of that number, and
+// continues in the partitions after it. limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -189,9 +189,9 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 	return nil
 }
 
-// Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, which must show who removed each. Otherwise one
-// call removes at most delivery.MaxPurge messages.
+// Purge implements core.Broker. If before is in the future and the entity has no history, the store
+// removes messages without reading them. Otherwise (a history must show who removed each message)
+// one call removes at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

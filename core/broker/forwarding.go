@@ -123,7 +123,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// Forget removes the Transit.Keys of messages that cannot be sent to the entity again.
+// Forget removes Transit.Keys from the entity: nobody can send their messages to it again.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	e, err := b.entity(ctx, name)
 	if err != nil {

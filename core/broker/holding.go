@@ -21,7 +21,7 @@ type Holding struct {
 	Kind     core.Kind
 	Sessions bool
 	Counts   [core.SubQueues]core.Stats
-	// Oldest is when the oldest message was enqueued, without sub-queues and scheduled messages. It
+	// Oldest is when the oldest message of the main queue, except scheduled ones, was enqueued. It
 	// is zero if there is none, or if large messages would have to be read to find it.
 	Oldest  time.Time
 	Applied core.Applied

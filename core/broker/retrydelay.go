@@ -12,7 +12,7 @@ import (
 
 type Retry struct {
 	core.Backoff
-	// Jitter, from 0 to 1, is the largest part by which a delay is shortened at random.
+	// Jitter, from 0 to 1, is the largest fraction by which a delay is shortened at random.
 	Jitter float64
 }
 

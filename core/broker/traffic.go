@@ -39,7 +39,7 @@ func (e *entry) trafficNow() entity.Traffic {
 }
 
 // Grown calls f for each entity whose messages this gateway has accepted, delivered, settled,
-// cancelled or moved since the last call. accepted is how many it has stored since. Only one
+// cancelled or moved since the last call. accepted counts the messages stored since then. Only one
 // goroutine may call Grown, and f must not call the broker.
 func (b *Broker) Grown(f func(name string, accepted int64)) {
 	b.mu.RLock()

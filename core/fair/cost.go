@@ -7,10 +7,10 @@ import (
 
 // Bytes of memory without payloads. A test compares these with the heap of a gateway.
 const (
-	Message         = 2 << 10 // decoded, and in the form of its store
+	Message         = 2 << 10 // the decoded message, and the form in which the store keeps it
 	Copy            = 1 << 10 // a subscription's copy, without the message's metadata
 	Delivery        = 192
-	Link            = 1536 // AMQP, with what the broker opens for it
+	Link            = 1536 // of AMQP, with the broker's sender or receiver for it
 	Session         = 384
 	SessionReceiver = 20 << 10 // what receiving from a session adds to a link or feed, also while it waits for a session
 	Call            = 16 << 10 // the stack of a goroutine that calls the broker

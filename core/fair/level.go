@@ -16,8 +16,8 @@ type Level int32
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
-	Tight        // sends, schedules and deposits are refused to policies that have just sent much; creations of entities and rules to all
-	Full         // sends, schedules and deposits are refused to namespaces that have just sent more than a little; peeks, streams and taps to all
+	Tight        // refused: sends, schedules and deposits of policies that have just sent much, and all creations of entities and rules
+	Full         // refused in addition: sends, schedules and deposits of namespaces that have just sent more than a little, and all peeks, streams and taps
 )
 
 // String returns the level's name in /health and in metrics.

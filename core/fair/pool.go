@@ -2,9 +2,9 @@
 // messages in progress, connections, streams. Each resource is a Pool, of which every connection,
 // stream or request has a Share. A Share counts all the memory of a decoded request, not only its
 // bytes (see cost.go).
-// Up to three quarters of a pool, each client can take what it needs. Above, a policy can take more
-// only if it then holds no more than the free part; from fifteen sixteenths on, this also applies
-// to a namespace. So a new client always gets memory. All clients without a proven identity
+// Up to three quarters of a pool, each client can take what it needs. Beyond that, a policy can
+// take more only if it then holds no more than was free before. Beyond fifteen sixteenths, the same
+// applies to a namespace. So a new client always gets memory. All clients without a proven identity
 // together hold at most a quarter. One connection can hold at most as many bytes as remain free.
 // The memory that the process really uses determines a Level.
 package fair
@@ -305,8 +305,8 @@ func (s *Share) IsRefused(n int64) bool {
 // Fits reports whether an empty pool would give n to the share. If not, waiting is useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable lets the pool call evict when memory is full. evict must close the holder, and not
-// block.
+// Evictable lets the pool call evict when memory is full. evict must close the share's connection,
+// stream or request, and must not block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -316,7 +316,7 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict closes the holder of the largest share, above floor, of the policy that holds most.
+// Evict evicts the largest share of the policy that holds most, among shares above floor bytes.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -463,7 +463,7 @@ type Waiter struct {
 	woken wake.Signal
 }
 
-// Each time the pool wakes the Waiter, it also calls the function also, unless that is nil.
+// Waiter returns a Waiter. If also is not nil, the pool calls also each time it wakes the Waiter.
 func (p *Pool) Waiter(also func()) *Waiter {
 	woken := wake.New()
 	return &Waiter{woken: woken, Share: p.Share(func() {

@@ -105,8 +105,8 @@ func (d *deliveries) flush() {
 	}
 }
 
-// Close abandons the delayed messages. In a session it need not, because the end of the session
-// releases them, without a failed delivery.
+// Close abandons the delayed messages, except in a session: the end of the session releases them,
+// without a failed delivery.
 func (d *deliveries) Close() {
 	d.mu.Lock()
 	held := d.held

@@ -90,8 +90,8 @@ type Rule struct {
 	// operations (default 1; for a Throttle, MaxTimes).
 	Skip  int `json:"skip,omitempty" config:"skip"`
 	Times int `json:"times,omitempty" config:"times"`
-	// Probability is the chance that the rule affects a matching operation; 0 means 1. Seed and the
-	// operation's number among the matching ones decide.
+	// Probability is the chance that the rule affects a matching operation; 0 means 1. Whether it
+	// does depends on Seed and on the operation's number among the matching ones.
 	Probability float64 `json:"probability,omitempty" config:"probability"`
 	Seed        uint64  `json:"seed,omitempty" config:"seed"`
 
@@ -165,7 +165,7 @@ func codeOf(code core.Code) core.Code {
 	return cmp.Or(aliases[code], code)
 }
 
-// Effects begins with those that every operation can have.
+// Effects returns all effects. The first ones are those that every operation can have.
 func Effects() []Effect {
 	return []Effect{Fail, Delay, Throttle, Drop, Detach, LoseLock, Reorder, Cut, DeliverTwice, ExpireToken}
 }

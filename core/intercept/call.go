@@ -54,7 +54,7 @@ type Call struct {
 	Address core.Address
 	Link    *Link
 
-	// The parts of the request that interceptors may see and change; do has the others.
+	// Parts of the request that interceptors may see and change. The function do has the others.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew

@@ -142,7 +142,7 @@ func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	}
 }
 
-// Arrived records who has sent messages, and which rules matched. The number of a duplicate is 0.
+// Arrived records who has sent ms, and which rules matched. numbers has 0 for a duplicate.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return

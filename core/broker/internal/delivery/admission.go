@@ -75,5 +75,5 @@ func (e *Entity) replaceCircuit(c *Circuit) {
 	}
 }
 
-// Circuit returns nil without a breaker. All methods accept a nil Circuit.
+// Circuit returns nil if the entity has no breaker. All methods accept a nil Circuit.
 func (e *Entity) Circuit() *Circuit { return e.admission.circuit.Load() }

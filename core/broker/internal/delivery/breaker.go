@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Breaker says when deliveries of an entity pause because its receivers fail: after Failures of the
-// last Of results, or after Consecutive failures in a row.
+// Breaker says when deliveries of an entity pause because its receivers fail: after Consecutive
+// failures in a row, or after Failures failures among the most recent results, whose number is Of.
 type Breaker struct {
 	Failures, Of, Consecutive int
 	Pause                     time.Duration
@@ -50,9 +50,10 @@ type result struct {
 
 // Circuit is the state of a Breaker at this gateway. A closed circuit only counts results. After
 // too many failures it opens for Pause. Then it is half-open: only one message, the probe, may be
-// in flight. Each window of good results doubles the limit of messages in flight. The circuit
-// closes when the limit reaches both Consecutive and the number of messages that were in flight
-// when it opened. Until then, results of messages that were locked before it opened do not count.
+// in flight. After each window of results (as many as may be in flight, at most Of), this limit
+// doubles unless too many results were failures. The circuit closes when the limit reaches both
+// Consecutive and the number of messages that were in flight when it opened. Until then, results of
+// messages that were locked before it opened do not count.
 type Circuit struct {
 	Breaker
 	e *Entity

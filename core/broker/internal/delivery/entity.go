@@ -229,8 +229,8 @@ func (e *Entity) DropUndelivered() {
 
 func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
 
-// ExpectExpiry schedules a sweep of the main queue, for receivers of dead letters, unless at is
-// zero.
+// ExpectExpiry schedules a sweep of the main queue at the given time, so that receivers of dead
+// letters get what has expired. It ignores a zero time.
 func (e *Entity) ExpectExpiry(at time.Time) {
 	if d := e.sweeps.Load(); d != nil {
 		d.expectExpiry(at)

@@ -82,8 +82,8 @@ func (e *Entity) complete(ctx context.Context, sub core.SubQueue, ds []core.Deli
 }
 
 // Peek appends messages of p to found, until there are limit messages or PeekBytes in total. It
-// first asks for firstPeek messages. Each further call asks for twice as many, up to most, so that
-// large messages do not fill memory.
+// first asks for firstPeek messages. Each further call asks for twice as many, but not for more
+// than the parameter most, so that large messages do not fill memory.
 func Peek(ctx context.Context, p core.Partition, r core.PeekRequest, found []core.Delivery, limit, most int) ([]core.Delivery, error) {
 	size := core.SizeOf(found)
 	for r.Max = min(firstPeek, most); len(found) < limit && size < PeekBytes; r.Max = min(2*r.Max, most) {
@@ -104,8 +104,9 @@ func Peek(ctx context.Context, p core.Partition, r core.PeekRequest, found []cor
 	return found, nil
 }
 
-// Purge removes up to limit messages that were enqueued before the time before, from p or, if under
-// is not nil, its session. Newer ones stay locked until Purge ends, so it finds each once.
+// Purge removes up to limit messages of p or, if under is not nil, of the session with this lock, if
+// their EnqueuedTime is less than before. It keeps newer messages locked until it ends, so that it
+// finds each message once.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

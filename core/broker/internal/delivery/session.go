@@ -87,8 +87,8 @@ func (s *Session) Drain(drained func(unspent int)) {
 	s.woken.Set()
 }
 
-// Close implements core.Receiver. run then releases the session. A call that accepts the session at
-// this gateway waits for the release.
+// Close implements core.Receiver. Then the goroutine of run releases the session. A call that
+// accepts the session at this gateway waits for the release.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

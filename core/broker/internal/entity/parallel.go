@@ -24,7 +24,8 @@ type PartitionGroup[T any] struct {
 	at        []int // by item: its index in the items given to GroupByPartition; nil: the group has all items
 }
 
-// OnlyPartition returns the partition of all items, or false if they have several or one >= n.
+// OnlyPartition returns the partition of all items. ok is false without items, if the partitions
+// differ, or if the partition is not below n.
 func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
 	if len(items) == 0 {
 		return 0, false

@@ -83,7 +83,8 @@ func (n *Namespace) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks replaces each error in errs as Refusal does. A lock in a deleted partition is lost.
+// Locks replaces each error in errs as Refusal does. It replaces NotFound by ErrLockLost, because
+// the partition was deleted.
 func (n *Namespace) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {

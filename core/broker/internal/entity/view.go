@@ -75,8 +75,8 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	return u
 }
 
-// Only messages that are sent to the entity are subject to the quota and to duplicate detection,
-// not those that move between its sub-queues. Forwarders try to move a message any number of times.
+// Partition applies the quota and duplicate detection only to the main queue, not to moves between
+// sub-queues. Forwarders may try any number of times: MaxDeliveryCount is then 0.
 func (n *Namespace) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = n.Bounds(ent)

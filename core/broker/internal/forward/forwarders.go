@@ -396,9 +396,9 @@ func (s *Forwarders) serve(q *workQueue) {
 	}
 }
 
-// DropHeld forgets the messages that partition forwarders hold back, because the store has removed
-// them. New messages then do not wait behind them. In entities that were not cleared, the locks of
-// these messages expire. The barrier must be closed.
+// DropHeld forgets the messages that partition forwarders hold back, so that new messages do not
+// wait behind them: the store has removed them. If it has not cleared their entity, their locks
+// expire. The barrier must be closed.
 func (s *Forwarders) DropHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ const (
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
 	// LongestYield limits how long a forwarder yields in total. All locks of forwarders are
-	// shorter. If a gateway dies, a store on Redis ends its locks after ten seconds in which the
-	// store answered.
+	// shorter. If a gateway dies, a store on Redis ends the gateway's locks after ten seconds, not
+	// counting time in which Redis did not answer.
 	LongestYield = forwardLock + 2*time.Second
 	// To find out whether another gateway has locked an older message, a partition forwarder peeks
 	// at lookBack messages in each of up to maxGaps gaps between the numbers of its messages.

@@ -199,7 +199,7 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// NotePark records that messages may be parked. It must be called before they are.
+// NotePark records that messages may be parked. The caller must call it before it parks them.
 func (p *Stages) NotePark(partition uint16) {
 	l := &p.parked[partition]
 	for {

@@ -61,8 +61,8 @@ func (r Result) ParkBehind(behind bool) bool {
 	return behind
 }
 
-// AddResult adds the result of a group to the work. For each message it returns the index of its
-// number among the numbers of the work, or -1 if it gets none.
+// AddResult adds r, the result of a group, to w. For each message of r it returns the index of the
+// message's number in the numbers that Commit returns, or -1 if the message gets none.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {
 	at := make([]int, len(r))
 	for i := range r {

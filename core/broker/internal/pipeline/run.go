@@ -55,9 +55,9 @@ func (x *Item) park() {
 	x.note(core.EventParked, "", "", "")
 }
 
-// Judge passes groups through the stages. If behind is true, earlier messages are parked. Judge then
-// parks these, too, and asks only the schema, which may refuse or dead-letter messages at once. now is
-// the time for events of the history; zero means that there is no history.
+// Judge passes groups through the stages. If behind is true, earlier messages are parked. Judge
+// then parks the groups, too, and asks only the schema, which may refuse or dead-letter messages at
+// once. now is the time for events of the history; zero means that there is no history.
 func (p *Stages) Judge(ctx context.Context, v *entity.View, groups [][]*core.Message, now time.Time, behind bool) []Result {
 	stages := p.all()
 	if behind {
