@@ -39,7 +39,7 @@ type Message struct {
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText has the strings that the producer has set to "". Bits of other strings mean
+	// EmptyText marks strings set to "" by the producer. The bit of a non-empty string means
 	// nothing.
 	EmptyText TextFields
 

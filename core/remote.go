@@ -19,7 +19,7 @@ type Remote interface {
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
-	// Watch makes the remote call the function back, which must not block, when it is available.
+	// Watch registers back, which must not block: the remote calls it when it is available.
 	Watch(back func()) (stop func())
 }
 
@@ -61,8 +61,8 @@ func (m *Message) CountHop() bool {
 // MaxRemoteHops is how often a message may go to another broker.
 const MaxRemoteHops = 8
 
-// SplitRemote splits a destination of the form REMOTE:ENTITY, which may follow the host that SDKs
-// add. No entity's name contains a colon.
+// SplitRemote splits a destination of the form REMOTE:ENTITY, without the host that SDKs may add
+// before it. No entity's name contains a colon.
 func SplitRemote(to string) (remote, entity string, ok bool) {
 	remote, entity, ok = strings.Cut(ResourcePath(to), ":")
 	return remote, entity, ok

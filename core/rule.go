@@ -139,6 +139,6 @@ type Judgement struct {
 	Why          []string // the conditions that decided, with the compared values
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
 	// Message is what the subscription gets, after the rule's action. It is nil if the rule does
-	// not match, with Err, or if earlier Judgements already have messages of 1 MiB together.
+	// not match, if Err is set, or if the Messages of earlier Judgements have 1 MiB together.
 	Message *Message
 }

@@ -320,9 +320,9 @@ type DamagedMessage struct {
 // Watcher is notified of messages of one queue. Its methods must not block.
 type Watcher interface {
 	// Wake is called when Lock may return more messages, or earlier than the engine has announced;
-	// it may also be called without a reason. With Policy.Sessions, session has messages for its
-	// holder. It is "" if a session may have become free for AcceptSession, or if the engine does
-	// not know the session: then holders should call Lock, too.
+	// it may also be called without a reason. With Policy.Sessions, session is a session with
+	// messages for its holder. session is "" if one may have become free for AcceptSession, or if
+	// the engine does not know the session: then holders should call Lock, too.
 	Wake(session SessionKey)
 	// Reserve returns how many messages the watcher wants from a call that is about to store some.
 	// The engine locks up to that number in the same round trip, and calls HandOver once.
@@ -423,8 +423,8 @@ const SessionGrace = 300 * time.Millisecond
 // deferred messages are not affected.
 // Operations with a lock ignore its Until. They return SessionLockLost if the lock has ended or was
 // taken over. When a session's lock expires, the locks of its messages end like all that expire at
-// that time, each with a failed delivery. When it is released, they end in the order of numbers,
-// without failed deliveries.
+// that time, each with a failed delivery. When a session is released, the locks of its messages end
+// in the order of numbers, without failed deliveries.
 // For a deleted entity, AcceptSession returns NotFound. With Next it finds no session, and with
 // TakeOver it returns SessionLockLost.
 type Sessions interface {
@@ -526,8 +526,8 @@ type Settlement struct {
 	Properties Properties
 	// Backoff, with Abandon and Release, delays the next delivery: until then the message has a
 	// lock without a holder. With Abandon, the failed delivery counts when this lock ends. A
-	// message that reaches Policy.MaxDeliveryCount becomes a dead letter at once. Each failure of a
-	// dead letter has the delay of the first, because its delivery count does not rise.
+	// message that reaches Policy.MaxDeliveryCount becomes a dead letter at once. For a dead
+	// letter, each delay is that after a first failure, because its delivery count does not rise.
 	// With Policy.Sessions the message pauses its session, unless it was deferred.
 	Backoff Backoff
 	// At, with Activate, is when a scheduled message becomes due; zero: now.

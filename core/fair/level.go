@@ -17,7 +17,7 @@ const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
 	Tight        // refused: sends, schedules and deposits of policies that have just sent much, and all creations of entities and rules
-	Full         // refused in addition: sends, schedules and deposits of namespaces that have just sent more than a little, and all peeks, streams and taps
+	Full         // also refused: sends, schedules and deposits of namespaces that have just sent more than a little, and all peeks, streams and taps
 )
 
 // String returns the level's name in /health and in metrics.

@@ -11,7 +11,7 @@ import (
 
 const MaxHosts = 32
 
-// Hosts begin with the namespace's name, so it must be a DNS label.
+// CheckName requires a DNS label, because the namespace's hosts begin with its name.
 func CheckName(name string) error {
 	if !isLabel(name) {
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid namespace name: use 1 to 63 letters, digits and hyphens, without a hyphen at the start or end.", name)

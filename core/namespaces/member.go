@@ -91,7 +91,7 @@ func (m *Member) describe(info *core.NamespaceInfo) {
 
 func (m *Member) Quotas() core.NamespaceQuotas { return m.record.Load().Quotas }
 
-// Time returns the namespace's time when the store's time is now: without a Clock, now.
+// Time returns the namespace's time for the store's time now. Without a Clock, both are equal.
 func (m *Member) Time(now time.Time) time.Time {
 	if c := m.record.Load().Clock; c != nil {
 		return c.At(now)

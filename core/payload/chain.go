@@ -75,8 +75,8 @@ func (c *Chain) Body(m *core.Message) (any, error) {
 }
 
 // Decode decodes the body of a message, which is nil without a body. The error is a
-// *core.Undecodable if no serializer can decode the body, and Busy or Timeout if a serializer that
-// is tried earlier cannot answer now.
+// *core.Undecodable if no serializer can decode the body. It is Busy or Timeout if one cannot
+// answer now, and none that was tried before could decode the body.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyNone {
 		return nil, nil
@@ -145,9 +145,9 @@ func isPassing(err error) bool {
 	return ok && code.Retriable() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Transcode returns the message in the most preferred content type. It returns m if it has that
-// type already, if no serializer writes an accepted type, or with an error (see Decode). If checked
-// is true, Transcode also decodes messages that need no transcoding.
+// Transcode returns the message in the content type that the receiver (see Accept) prefers most. It
+// returns m itself if m has this type, if no serializer writes an accepted type, or with an error
+// (see Decode). If checked is true, Transcode also decodes messages that need no transcoding.
 func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept, checked bool) (*core.Message, error) {
 	if m.Body.Kind == core.BodyNone {
 		return m, nil

@@ -16,8 +16,8 @@ type Call struct {
 	parameters string
 }
 
-// Parameters returns the arguments after the plugin's name. An argument name = value has that name;
-// any other has its position as name, from "1" on.
+// Parameters returns the arguments after the plugin's name. An argument of the form name = value
+// has that name. The name of any other is its position, from "1" on.
 func (c Call) Parameters() core.Properties {
 	if c.parameters == "" {
 		return core.Properties{}

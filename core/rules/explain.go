@@ -18,8 +18,8 @@ type Explanation struct {
 	// Err is why the rule does not compile, or the error of its filter or, if Truth is True, of its
 	// action.
 	Err error
-	// Message is the result of the rule's action. It is nil if the rule does not match, or with
-	// Err.
+	// Message is the result of the rule's action. It is nil if the rule does not match, or if Err
+	// is set.
 	Message *core.Message
 }
 

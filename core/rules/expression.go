@@ -106,7 +106,8 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	return calculate(c.operator, left, right)
 }
 
-// Truth is an answer in SQL's three-valued logic. The zero Truth is Unknown. OR is the maximum.
+// Truth is an answer in three-valued logic. The zero Truth is Unknown. OR returns the larger
+// operand.
 type Truth int8
 
 const (

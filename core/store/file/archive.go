@@ -23,7 +23,7 @@ const (
 	archiveHead = "crosstown-archive.json"
 )
 
-// An archive is a tar file of an ArchiveHead, as JSON, and the store's files at one time.
+// An archive is a tar file of an ArchiveHead (JSON) and the store's files as of one time.
 type ArchiveHead struct {
 	Made  time.Time     `json:"made"`
 	By    string        `json:"by"`

@@ -44,8 +44,8 @@ const (
 	PieceIDs
 )
 
-// Snapshot stores pieces. The effects of a piece come between Begin and End. During all calls
-// except End, the mutex of what the piece describes is held.
+// Snapshot stores pieces. The effects of a piece come between Begin and End. Begin, Do and IsLarge
+// are called with the mutex of the piece's catalogue or partition held.
 type Snapshot interface {
 	Begin(p Piece)
 	Sink

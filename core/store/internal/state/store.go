@@ -82,7 +82,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Watch never calls Reserve or HandOver: they only save round trips to a server.
+// This Watch never calls w.Reserve or w.HandOver, which only save round trips to a server.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
 }

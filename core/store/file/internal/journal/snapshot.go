@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Write writes the pieces of a snapshot. Equal contents give equal bytes, except for positions.
-// Each piece begins with its length and the result of end at that time; its effects follow. Write
+// Write writes the pieces of a snapshot. Equal contents give equal bytes, except for positions. A
+// piece consists of its length, what end returned when the piece began, and its effects. Write
 // calls named for each record to which the snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})

@@ -55,10 +55,10 @@ func (l *Log) Snapshots() []SnapshotInfo {
 	return slices.Clone(l.snapshots.list)
 }
 
-// WriteSnapshot stores what write writes as the newest snapshot. from is where Replay begins after
-// it was loaded. Everything that was appended before write returned is synced before the snapshot
-// becomes valid, so a snapshot is never ahead of the log. The two newest snapshots are kept. If
-// write or the disk fails, the incomplete snapshot is removed.
+// WriteSnapshot makes the newest snapshot from what the function write writes. from is where Replay
+// must begin after this snapshot was loaded. Everything that was appended before write returned is
+// synced before the snapshot becomes valid, so a snapshot is never ahead of the log. The two newest
+// snapshots are kept. If write or the disk fails, the incomplete snapshot is removed.
 func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {
 	l.snapshots.writing.Lock()
 	defer l.snapshots.writing.Unlock()

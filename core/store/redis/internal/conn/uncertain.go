@@ -32,7 +32,7 @@ func IsUnreachable(err error) bool {
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
 }
 
-// Certain marks err as CertainlyNotDone if err proves it, for a command that was sent only once.
+// Certain marks err as CertainlyNotDone if DidNotRun(err), for a command that was sent only once.
 func Certain(err error) error {
 	if DidNotRun(err) {
 		return core.CertainlyNotDone(err)

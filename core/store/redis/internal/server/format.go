@@ -17,7 +17,8 @@ const (
 	FormatWithSchedules = 5 // entities may be schedules
 )
 
-// CheckFormat records a new store's format, and checks that this version reads an existing one's.
+// CheckFormat records the format of a new store. It fails if this version cannot read an existing
+// one.
 func (s *Server) CheckFormat(ctx context.Context) error {
 	key := s.Names.Registry().Format
 	given, err := s.RDB.Get(ctx, key).Int()

@@ -18,7 +18,7 @@ import (
 const (
 	gatewayLife = 10 * time.Second // how long a gateway counts as present after it has registered
 	// Agreement is how long all present gateways must have been able to read a newer format before
-	// it is written. By then, calls of older versions have ended.
+	// a gateway writes it. By then, calls of older versions have ended.
 	Agreement = 10 * time.Second
 	// LookLife is how long the gateway trusts a check that the server still holds this store.
 	LookLife = 5 * time.Second
@@ -55,8 +55,8 @@ func (s *Server) unregister() {
 
 // RaiseFormat raises the store's format to s.Reads after all gateways have been able to read that
 // format for the duration Agreement. A gateway that does not register, such as one of version
-// 8fcb296, prevents this: then more gateways subscribe to changes than are registered. The format
-// is also added to the stamp, so that gateways that cannot read it soon stop.
+// 8fcb296, prevents this, because more gateways then subscribe to changes than are registered. The
+// format is also added to the stamp, so that gateways that cannot read it soon stop.
 func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil

@@ -1,6 +1,6 @@
--- append_lock_plain.lua: append_lock.lua for a queue without available messages for which only the
--- calling gateway waits. The loader puts it before state.lua. Most calls at ordinary rates end
--- here, because creating the functions of state.lua would cost more than the commands.
+-- append_lock_plain.lua: append_lock.lua for a queue that has no available messages, and on which
+-- only the calling gateway waits. The loader puts it before state.lua. Most calls at ordinary rates
+-- end here, because creating the functions of state.lua would cost more than the commands.
 do
   local call, state = redis.call, redis.call('HMGET', KEYS[2], 'd', 'w', 's', 'c')
   local due, count = tonumber(state[1] or 0), (#ARGV - 13) / 6
