@@ -19,7 +19,7 @@ type Remote interface {
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window returns the number of messages with which a call of Send is most efficient.
 	Window() int
-	// Watch registers back, which must not block: the remote calls it when it is available.
+	// Watch registers back, which must not block: the remote calls it each time it connects.
 	Watch(back func()) (stop func())
 }
 

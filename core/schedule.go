@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// ScheduleSettings describe messages to a queue or topic at each tick, a time of the cron
-// expression.
+// ScheduleSettings describe messages that a schedule sends at each tick (a time of Cron).
 type ScheduleSettings struct {
 	Name    string           `config:"name" json:"name"`     // in its creator's spelling; a queue may have the same name
 	Cron    string           `config:"cron" json:"cron"`     // five fields, or a word such as @daily

@@ -545,7 +545,7 @@ type Renewal struct {
 type Stats struct {
 	Ready     int64
 	Locked    int64
-	Deferred  int64 // including locked messages, which Locked does not count
+	Deferred  int64 // also those that are locked, which Locked does not count
 	Scheduled int64
 	Damaged   int64 // not delivered, because the stored form is not what the engine wrote
 	Bytes     int64 // approximate memory of all that is stored for clients: see Policy.MaxBytes

@@ -18,7 +18,7 @@ import (
 
 type Status struct {
 	Rule
-	Matched int // operations that the rule has selected, also those that passed
+	Matched int // operations that match the rule, also those that it did not affect
 	Met     int
 	Ends    time.Time // by the store's clock
 }

@@ -17,5 +17,5 @@
 //	decimal128    Decimal128       array      Array
 //	char          Char             described  Described
 //
-// No function panics on any input, or allocates more than in proportion to the length of its input.
+// No input makes a function panic, or allocate more than in proportion to the input's length.
 package value

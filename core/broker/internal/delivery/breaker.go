@@ -352,8 +352,8 @@ func (c *Circuit) consecutive() int {
 	return max(deliveries-1, 1)
 }
 
-// Soften changes the result of a failed delivery unless the circuit is closed. If the message had
-// failed before, it is released, so that its delivery count does not rise. A probe is delayed, so
+// Soften changes the result of a failed delivery unless the circuit is closed. It releases a
+// message that had failed before, so that its delivery count does not rise. It delays a probe, so
 // that the next probe is another message.
 func (c *Circuit) Soften(s *core.Settlement) {
 	if !c.enter() {

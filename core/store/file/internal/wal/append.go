@@ -160,8 +160,8 @@ func (r *Reservation) Release() {
 	}
 }
 
-// Stopped returns a *FailedError, or ErrClosed after Close: the log stores no frames that are appended
-// later.
+// Stopped returns nil while the log works, a *FailedError after a failure, and ErrClosed after
+// Close. A stopped log stores no further frames.
 func (l *Log) Stopped() error {
 	if err := l.Err(); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 )
 
 // HardLinkTo makes hard links, in another directory of the same file system, to all files that are
-// needed to open the log as it is now: all segments, which it seals and syncs before, the large
-// bodies and the snapshots. It creates the directory. The log continues meanwhile, but Remove and
+// needed to open the log as it is now: segments, large bodies and snapshots. It first seals and
+// syncs the log's segments, and creates the directory. The log continues meanwhile, but Remove and
 // WriteSnapshot wait.
 func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
 	l.snapshots.linking.Lock()

@@ -21,7 +21,7 @@ type Client struct {
 	Cluster     *redis.ClusterClient // nil without a cluster, otherwise RDB
 	Log         *slog.Logger
 	Probe       func(n int) string // names a key for test writes; different n reach different slots of a cluster
-	Look        func() error       // returns an error, so that no call is sent, if the server may now hold another store or no store
+	Look        func() error       // fails if the server may now hold another store, or no store: then no call is sent
 	Replication replication
 	Background  sync.WaitGroup // probes of replicas, and tasks of the store
 	Running     context.Context

@@ -72,7 +72,7 @@ func answered(err error) *failure {
 	return nil
 }
 
-// CauseOf returns the known failure that err reports, or nil if no retry can help.
+// CauseOf returns the known failure that err reports, or nil if it reports none.
 func CauseOf(err error) *failure {
 	if _, few := errors.AsType[*NotReplicated](err); few {
 		return &tooFewConfirm

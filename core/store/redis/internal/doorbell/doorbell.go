@@ -18,8 +18,8 @@ import (
 
 // Bells wake this gateway when messages become available in the partitions for which it waits. A
 // Lock that finds fewer messages than it requested arms the doorbell of its partition, a flag in
-// Redis. The next call that makes messages available disarms it and publishes once on its channel.
-// So a busy partition publishes nothing, and an idle partition costs nothing.
+// Redis. The next call that makes messages available disarms the doorbell and publishes once on the
+// partition's channel. So a busy partition publishes nothing, and an idle partition costs nothing.
 //
 // There is one Pub/Sub connection for each master, because a message on a sharded channel reaches
 // only the node of its slot. If nothing was published, because a connection was lost or a gateway
@@ -55,8 +55,8 @@ func (b *Bells) Init(s *server.Server) {
 
 type watcher struct{ core.Watcher }
 
-// Add makes the Bells wake w, also once when they begin to listen, because they may have missed
-// messages. endLocks ends locks in the partition that belong to gateways that have ended.
+// Add makes the Bells wake w, also once when the Bells begin to listen: messages may have come
+// before. endLocks ends locks in the partition that belong to gateways that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{w}
 	b.mu.Lock()

@@ -41,7 +41,7 @@ const (
 	SessionOfSuffix     = "n"         // one of SessionSuffixes: the session of each message
 	HoldersSuffix       = "j"         // one of SessionSuffixes: the holders of sessions
 	StateSuffixes       = "ces"
-	MessageDataSuffixes = "lLrdpfqgxyz" // data of a queue's messages, except the stream, the head and the keys of sessions
+	MessageDataSuffixes = "lLrdpfqgxyz" // data of a queue's messages, except stream, head and sessions
 	SharedSuffix        = "z"           // messages of a subscription with shared bodies
 	MovedSuffix         = "k"           // Transit.Keys of messages that were moved here
 	SeenSuffix          = "u"

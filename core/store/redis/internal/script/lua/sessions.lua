@@ -1,6 +1,6 @@
 -- sessions.lua: functions for messages in sessions. The loader puts it after state.lua and session_arrivals.lua
--- for queues with sessions, and for queues that may have sessions when their dead letters are
--- requested. A locked message is in locks, with the nonce of its session's lock and a score later than any
+-- for queues with sessions. It also does so for requests of dead letters if their queue may have
+-- sessions. A locked message is in locks, with the nonce of its session's lock and a score later than any
 -- deadline: +inf, or the score of the lock call.
 -- Sessions are identified by their keys; session_arrivals.lua defines their names.
 -- The next KEYS:

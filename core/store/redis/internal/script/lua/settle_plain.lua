@@ -2,8 +2,8 @@
 -- before state.lua. Most calls end here. Creating the functions of state.lua would cost more than
 -- the commands. Instead of runs, it takes
 -- ARGV[5]    blocks
--- ARGV[6..]  for each block of 128 numbers in which a lock call has locked some: its member of locks, if
---            it is one; the bits of the messages, as in blocks; how many; and the id of each in the stream
+-- ARGV[6..]  for each block of 128 numbers in which a lock call has locked messages: the member that locks
+--            has while they are one block; their bits, as in blocks; their count; their ids in the stream
 if ARGV[5] == 'blocks' then
   local call, format, sub = redis.call, string.format, string.sub
   local locked = tonumber(call('HGET', KEYS[2], 'd') or 0) > tonumber(ARGV[1])
