@@ -36,8 +36,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the delay after a failed delivery, in whole milliseconds. failures counts earlier
-// ones.
+// After returns the delay, in whole milliseconds, after a failure. failures counts earlier ones.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

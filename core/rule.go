@@ -111,8 +111,8 @@ const (
 	MaxActionStatements = 32
 )
 
-// ValidateRuleName allows 1 to 50 characters, without control characters, / \ @ ? # * and outer
-// spaces.
+// ValidateRuleName allows 1 to 50 characters: no control character, none of / \ @ ? # *, and no
+// space at the start or end.
 func ValidateRuleName(name string) error {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:

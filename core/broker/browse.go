@@ -227,7 +227,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 }
 
 // LockNumbers locks the available messages among the numbers, and returns them by partition.
-// session is the lock in an entity with sessions, and otherwise nil. It needs Listen.
+// session is the session's lock; it is nil for an entity without sessions. It needs Listen.
 func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

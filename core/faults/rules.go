@@ -59,8 +59,8 @@ func New(book Book, now func() time.Time) *Rules {
 	return r
 }
 
-// Configure adds named rules, or replaces those that differ. An equal rule keeps its counts and its
-// end.
+// Configure adds rules. Each replaces the rule with its name, unless they are equal: then the old
+// rule keeps its counts and its end.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {
 		return nil

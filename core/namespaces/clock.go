@@ -24,8 +24,8 @@ func noClock(name string) error {
 }
 
 // MoveClock moves the virtual clock of a namespace. It returns when everything that is then due is
-// done, as far as this gateway knows it; other gateways follow a moment later. move gets the
-// store's time, and is called again if another change of the namespace comes first.
+// done, as far as this gateway knows it; other gateways follow a moment later. move gets the clock
+// and the store's time. It is called again if another change of the namespace comes first.
 func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

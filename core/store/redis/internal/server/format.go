@@ -17,8 +17,7 @@ const (
 	FormatWithSchedules = 5 // entities may be schedules
 )
 
-// CheckFormat records the format of a new store. It fails if this version cannot read an existing
-// one.
+// CheckFormat records a new store's format, and fails if this version cannot read the store.
 func (s *Server) CheckFormat(ctx context.Context) error {
 	key := s.Names.Registry().Format
 	given, err := s.RDB.Get(ctx, key).Int()

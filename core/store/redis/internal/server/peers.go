@@ -49,8 +49,8 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// Ended returns the ended gateways that may have locks in a partition, which its Pub/Sub channel
-// identifies. The caller calls done after it has ended these locks.
+// Ended returns the ended gateways that may have locks in the partition with that Pub/Sub channel.
+// The caller calls done after it has ended these locks.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

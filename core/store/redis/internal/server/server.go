@@ -127,8 +127,7 @@ func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, er
 
 const maxPiped = 2000
 
-// Piped sends the n commands, which must only read, maxPiped in each exchange. Each keeps its
-// error.
+// Piped sends n commands, which must only read, maxPiped in each exchange. Each keeps its error.
 func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {
