@@ -15,9 +15,9 @@ type Store interface {
 	// Partition returns a partition, whose entity need not exist, without contacting the engine.
 	// Partitions with the same Ref and Policy share the engine's in-memory state.
 	Partition(r Ref, p Policy) Partition
-	// StatsOf sweeps partitions and counts their contents, using only Ref and Policy. It returns
-	// one result for each; if one partition does not answer, the results of the others are still
-	// right. The number of round trips does not depend on the number of partitions.
+	// StatsOf sweeps partitions and counts their contents, using only their Ref and Policy. It
+	// returns one result for each; if one partition does not answer, the results of the others are
+	// still right. The number of round trips does not depend on the number of partitions.
 	StatsOf(ctx context.Context, ps []Partition) []Counted
 	// Now returns the store's clock, from which all of its times come.
 	Now() time.Time
@@ -146,8 +146,8 @@ type Policy struct {
 	Sessions bool          // messages belong to sessions, and are locked through them
 	History  HistoryBounds // zero: no history
 	// BrokerLocks means that locks belong to work of the broker, not to receivers. When a store
-	// that serves only one gateway opens, it ends such locks and those of sessions without counting
-	// failed deliveries, because their holders ended with the process.
+	// that serves only one gateway opens, it ends such locks and all locks of sessions, because
+	// their holders ended with the process. It counts no failed deliveries.
 	BrokerLocks bool
 }
 
@@ -283,8 +283,8 @@ type Operations interface {
 	// Sweep carries out what is due. next is when something is due next; zero: unknown.
 	Sweep(ctx context.Context) (next time.Time, err error)
 	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
-	// and of a topic's subscriptions. It also removes locks, sessions with their state, ids known
-	// to duplicate detection, keys of moves and histories. Sequence numbers are not used again.
+	// and of a topic's subscriptions. It also removes locks, histories, Transit.Keys, ids known to
+	// duplicate detection, and sessions with their state. Sequence numbers are not used again.
 	// Watchers stay, and are notified for the holders of sessions. The cost does not depend on the
 	// number of messages. Clear does not sweep, and ignores Ref.Sub. For a subscription's partition
 	// it returns NotAllowed.
@@ -294,7 +294,7 @@ type Operations interface {
 	Forget(ctx context.Context, keys []string) error
 	// Take takes up to n operations of a rate that all callers on the partition share. If it grants
 	// fewer, again is when one more is allowed. It does not sweep. A store that loses the rate's
-	// record, with its process or its master, allows a new burst. A call applies its own r.
+	// record, with its process or its master, allows a new burst. Each call uses its own r.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
 	// Watch notifies w of messages that become available in the queue, until stop is called.
 	// Engines call this notification the doorbell.

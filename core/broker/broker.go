@@ -159,8 +159,8 @@ var (
 	_ core.Admin  = (*Broker)(nil)
 )
 
-// New makes a Broker on the store. Its entities may be used before Run is called, but until then it
-// notices changes by other gateways only when a cached entity is older than maxAge.
+// New makes a Broker on the store. Its entities may be used before Run is called, but until then
+// the Broker notices changes by other gateways only when a cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.PartitionCount = min(cmp.Or(max(o.PartitionCount, 0), 4), core.MaxPartitions)

@@ -1,6 +1,6 @@
-// Package forward moves messages without a client's request: to the entities to which other
-// entities forward, out of transfer queues, and to other brokers. It also publishes scheduled
-// messages of topics when they are due.
+// Package forward moves messages without a client's request: from entities that forward, out of
+// transfer queues, and to other brokers. It also publishes scheduled messages of topics when they
+// are due.
 package forward
 
 import (

@@ -13,7 +13,7 @@ import (
 )
 
 // Subscriptions are a topic's subscriptions at one version, with compiled rules. They do not
-// change, with one exception: two versions that differ in one rule share their rules. This is safe,
+// change, with one exception: two versions that differ in one rule share one Set. This is safe,
 // because the store refuses publications with the older version.
 type Subscriptions struct {
 	Version    int64

@@ -1,6 +1,6 @@
 // Package state is the state machine of the stores in memory and in files, and the readable
-// specification for every other engine: storetest compares their answers with its answers. Each
-// partition has one mutex; a topic's partition shares it with those of its subscriptions. A call
+// specification for every other engine: storetest compares the answers of the engines. Each
+// partition has one mutex; a topic's partition and its subscriptions' partitions share one. A call
 // holds the mutex for one step, which begins with a sweep. So nothing waits for a timer, and a
 // publication is one step whatever the number of its copies. All times are whole milliseconds since
 // the Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets every

@@ -1,6 +1,6 @@
 // Package fsys is the interface to the parts of a file system that the file engine needs. OS
-// implements it with the operating system. Package faultfs implements it for tests: it can lose
-// what was not synced, and fail on demand.
+// implements it with the operating system. Package faultfs implements it for tests: faultfs can
+// lose what was not synced, and fail on demand.
 package fsys
 
 import (

@@ -86,7 +86,7 @@ func withHolder(err error, name string) error {
 type heldLock struct{ file, dir *os.File }
 
 // Close unlocks the files before it closes them. Otherwise, a program that this process is just
-// starting would keep the lock, because it shares the open files until it runs.
+// starting would keep the lock: until the program runs, it shares the open files.
 func (l heldLock) Close() error {
 	var errs []error
 	for _, f := range [...]*os.File{l.file, l.dir} {

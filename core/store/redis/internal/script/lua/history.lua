@@ -1,12 +1,12 @@
--- history.lua: functions that write events of messages. The loader puts it after the other files
--- before a script, if the entity has a history. ARGV[4] of state.lua then has two more numbers: how long events
--- are kept (ms), and how many are kept.
+-- history.lua: functions that write events of messages. If the entity has a history, the loader puts
+-- this file directly before a script, after the other files. ARGV[4] of state.lua then has two more
+-- numbers: how long events are kept (ms), and how many are kept.
 -- The next KEYS:
 --   events  stream  the events, id <ms>-<n>: the store's clock, or the last event's if that is
 --                   ahead. Field e holds kind, sub-queue, number, other number, failures, until
---                   (ms) and reason, with blanks between; i, if it is known, the kind of the
---                   message's id in one byte, and the id. Events that the broker has noted have
---                   field n instead
+--                   (ms) and reason, with blanks between. If the message's id is known, field i
+--                   holds the kind of the id in one byte, and the id. Events that the broker has
+--                   noted have field n instead
 local events = unpack(KEYS, taken + 1, taken + 1)
 taken = taken + 1
 local keepFor, keepMost = string.match(ARGV[4], ' (%d+) (%d+)$')

@@ -4,8 +4,8 @@
 --   shares      hash  n -> number of the publication, for messages with a shared body
 --   deadShares  hash  the same for dead letters
 --   bodies      hash  number of the publication -> body, for all subscriptions
---   refs        hash  number of the publication -> how many copies use the body; d and the number
---                     -> how many dead letters do
+--   refs        hash  number of the publication -> how many copies use the body; the number after
+--                     a d -> how many dead letters use the body
 local shares, deadShares, bodies, refs = unpack(KEYS, taken + 1, taken + 4)
 taken = taken + 4
 
