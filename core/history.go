@@ -31,12 +31,12 @@ const (
 	EventActivated    EventKind = "activated" // its scheduled time has come; Other is its new number
 	EventPublished    EventKind = "published" // a scheduled message of a topic was published
 	EventCompleted    EventKind = "completed"
-	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed, with this one
+	EventAbandoned    EventKind = "abandoned"     // Count is the number of failed deliveries, with this one
 	EventPostponed    EventKind = "postponed"     // abandoned, or released, and delayed until Until
-	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
+	EventReturned     EventKind = "returned"      // its delay has ended; Count is the number of failed deliveries
 	EventReleased     EventKind = "released"      // its lock or its delay has ended without a failed delivery
-	EventDeferred     EventKind = "deferred"      // Count deliveries have failed or ended with a deferral
-	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed, with this one
+	EventDeferred     EventKind = "deferred"      // Count is the number of deliveries that failed or ended with a deferral
+	EventLockExpired  EventKind = "lock-expired"  // Count is the number of failed deliveries, with this one
 	EventDeadLettered EventKind = "dead-lettered" // moved to the dead letters, where its number is Other; see Reason
 	EventExpired      EventKind = "expired"       // dropped, because its time to live was over
 	EventCancelled    EventKind = "cancelled"     // removed while it was scheduled

@@ -43,8 +43,8 @@ type Namespaces interface {
 	CreateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// Namespace returns the namespace with that name, or NotFound.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// Namespaces returns up to top namespaces whose folded names are greater than after, in the
-	// order of these names.
+	// Namespaces returns, by folded name, up to top namespaces with names above the parameter
+	// after.
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
 	// UpdateNamespace replaces the namespace with n's name and returns it with its new Revision. It
 	// returns NotFound, or Conflict if the stored ID or Revision is not n's.

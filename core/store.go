@@ -450,9 +450,9 @@ type Sessions interface {
 	SessionState(ctx context.Context, l SessionLock) ([]byte, error)
 	// SetSessionState sets the state; nil removes it. A session without messages keeps its state.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
-	// ListSessions returns up to top session ids whose keys are greater than after, in the order of
-	// the keys. If since is zero, it lists sessions that have state, or messages that are
-	// available, locked or deferred; otherwise, those whose state was set after since. An id is
+	// ListSessions returns up to top session ids in the order of their keys, which are greater than
+	// the parameter after. If since is zero, it lists sessions that have state, or messages that
+	// are available, locked or deferred; otherwise, those whose state was set after since. An id is
 	// spelled as by the receiver that set the state or, without a state, as in the oldest message.
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
 	// DescribeSessions returns one description per id, in order; that of an unknown session is

@@ -96,7 +96,7 @@ func (t *Ticks) nextElapsed(at time.Time) time.Time {
 	}
 }
 
-// Latest returns the last tick that is later than the time after, but not later than now, or zero.
+// Latest returns the last tick t with after < t <= now, or the zero time if there is none.
 func (t *Ticks) Latest(after, now time.Time) (last time.Time) {
 	for back := time.Minute; last.IsZero(); back *= 2 {
 		from := now.Add(-back)

@@ -95,7 +95,7 @@ func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	c.Next(ctx)
 }
 
-// Next passes the call on, to the broker after the last interceptor, and sets the answer.
+// Next passes the call to the next interceptor or, after the last one, to the broker.
 func (c *Call) Next(ctx context.Context) {
 	at := c.at
 	c.at++

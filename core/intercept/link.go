@@ -10,8 +10,8 @@ import (
 )
 
 type Link struct {
-	// Closed is the callback that was passed to the broker when the link was opened; it may be
-	// nil. A transaction has none.
+	// Closed is the callback that was passed to the broker when the link was opened; it may be nil.
+	// The Link of a transaction has none.
 	Closed func(error)
 
 	front       *Front
@@ -32,7 +32,7 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold messages back on their way to a receiver.
 type Stage interface {
-	// Drained calls the function then when all earlier messages have been passed on.
+	// After it has passed on all earlier messages, Drained calls the parameter then.
 	Drained(then func())
 	// Close stops the stage, after the broker's receiver was closed. When it has returned, the
 	// stage passes no message on. It may be called more than once.

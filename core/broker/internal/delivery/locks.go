@@ -104,9 +104,9 @@ func Peek(ctx context.Context, p core.Partition, r core.PeekRequest, found []cor
 	return found, nil
 }
 
-// Purge removes up to limit messages of p or, if under is not nil, of the session with this lock, if
-// their EnqueuedTime is less than before. It keeps newer messages locked until it ends, so that it
-// finds each message once.
+// Purge removes up to limit messages of p or, if under is not nil, of the session with this lock:
+// those with an EnqueuedTime earlier than the parameter before. It keeps newer messages locked
+// until it ends, so that it finds each message once.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

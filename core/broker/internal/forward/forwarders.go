@@ -285,7 +285,7 @@ func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 	}
 }
 
-// ExpectExpiry wakes the forwarder of dead letters when a message may expire; at may be zero.
+// ExpectExpiry wakes the forwarder of dead letters at the given time. It ignores a zero time.
 func (s *Forwarders) ExpectExpiry(v *entity.View, at time.Time) {
 	if at.IsZero() {
 		return

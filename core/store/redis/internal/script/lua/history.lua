@@ -1,6 +1,6 @@
--- history.lua: functions that write events of messages. If the entity has a history, the loader puts
--- this file directly before a script, after the other files. ARGV[4] of state.lua then has two more
--- numbers: how long events are kept (ms), and how many are kept.
+-- history.lua: functions that write events of messages. If the entity has a history, the loader
+-- puts this file directly before a script, after the other files. ARGV[4] of state.lua then has two
+-- more numbers: how long events are kept (ms), and how many are kept.
 -- The next KEYS:
 --   events  stream  the events, id <ms>-<n>: the store's clock, or the last event's if that is
 --                   ahead. Field e holds kind, sub-queue, number, other number, failures, until
