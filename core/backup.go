@@ -26,7 +26,7 @@ type Backups interface {
 	// continue, but the copies double the memory until Export ends. If the entity does not exist,
 	// Export returns NotFound.
 	Export(ctx context.Context, r Ref, take func(*Stored) error) error
-	// Import stores objects in the order of Export, and stops at the first error of things.
+	// Import stores objects in the order of Export, and stops at the first error in things.
 	// Subscriptions must have the same IDs as at Export. If the partition has or had messages, or
 	// knows sessions, ids or keys, Import returns AlreadyExists and changes nothing. It returns
 	// NotFound if the entity or a subscription does not exist. Later events of imported messages

@@ -22,8 +22,8 @@ type Broker interface {
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen. It returns up to max messages whose numbers are at least from, in any
-	// state if state is nil.
+	// Peek needs Listen. It returns up to max messages whose numbers are at least the parameter
+	// from, in any state if state is nil.
 	Peek(ctx context.Context, id Identity, address Address, state *State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen. It returns all the numbered messages or, if one is not
 	// deferred, MessageNotFound. ReceiveAndDelete also removes them.

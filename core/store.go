@@ -247,9 +247,9 @@ type Operations interface {
 	// ended or does not exist, and NotAllowed without r.Session.
 	// Without r.Numbers it locks available messages: first those that were delivered before, then
 	// the others, both by number; in a session, all by number. If it finds fewer than r.Messages,
-	// the watchers of the queue are notified of the next one. next is then the next due time of a
-	// lock or schedule, perhaps of another session, or zero if none is known. If it leaves
-	// available messages because of r.Bytes, next is the present.
+	// the watchers of the queue are notified of the next message; the result next is the earliest
+	// due time of a lock or schedule, perhaps of another session, or zero if none is known. If it
+	// leaves available messages because of r.Bytes, next is the present.
 	// With r.Numbers it locks the available messages among them, in the order of the numbers, and
 	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
 	// r.Deferred it locks all, or returns MessageNotFound if one is not deferred, is locked,
@@ -432,10 +432,10 @@ type Sessions interface {
 	// means that it has locked a session.
 	// With r.Next it locks the session that has waited longest; the id in the lock is that of the
 	// session's first available message. A session waits while it has available messages, no lock
-	// and no pause. If none waits, ok is false, watchers are notified of the next one, and next is
-	// the next due time of a lock or schedule, or zero if none is known. Sessions whose locks
-	// expire at the same time begin to wait in the order of their keys. An engine that has just
-	// started may order them by the numbers of their first available messages.
+	// and no pause. If none waits, ok is false, watchers are notified when one waits, and the
+	// result next is the earliest due time of a lock or schedule, or zero if none is known.
+	// Sessions whose locks expire at the same time begin to wait in the order of their keys. An
+	// engine that has just started may order them by the numbers of their first available messages.
 	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, and
 	// notifies the previous holder through Watch. It returns SessionLocked if the lock is Exclusive
 	// or r.TakeOver is not its Token, and SessionLockLost if the session is not locked. Nonce and

@@ -10,7 +10,7 @@ import (
 
 const maxSubscriptions = 10_000
 
-// CreateEntity implements core.Admin. A first rule without a name gets the default rule's name.
+// CreateEntity implements core.Admin. If first has no name, it gets the default rule's name.
 func (b *Broker) CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	if kind == core.Subscription {
 		return b.createSubscription(ctx, id, name, s, first)

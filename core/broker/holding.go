@@ -115,8 +115,8 @@ func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	return all
 }
 
-// CountSessions counts the sessions that have messages or state, up to most. Unlike ListSessions,
-// it does not count as a use of the entity.
+// CountSessions counts up to most sessions that have messages or state. Unlike ListSessions, it
+// does not count as a use of the entity.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {

@@ -39,8 +39,8 @@ func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 	return partition, int(partition) < n
 }
 
-// GroupByPartition groups items by the partition that of returns. strays are the indexes of items
-// whose partition is not below n. If all items are in one partition, nothing is copied.
+// GroupByPartition groups items by partition, which the function of returns. strays are the indexes
+// of items whose partition is not below n. If all items are in one partition, nothing is copied.
 func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
 	if partition, ok := OnlyPartition(items, n, of); ok {
 		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil

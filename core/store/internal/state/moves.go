@@ -85,8 +85,8 @@ const (
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends records to the journal again if from returns true for them, so that the journal
-// can remove the old ones. Its steps are short, so that other calls need not wait long.
+// Relocate appends the records for which from returns true to the journal again, so that the
+// journal can remove the old ones. Its steps are short, so that other calls need not wait long.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()

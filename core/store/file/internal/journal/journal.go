@@ -37,7 +37,8 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats the frames after from, and returns their number. Appended counts their bytes.
+// Replay repeats the frames after the position from, and returns their number. Appended counts
+// their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++
