@@ -36,8 +36,8 @@ func ParseAnyDuration(s string) (time.Duration, error) {
 	return ParseDuration(s)
 }
 
-// ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, to 100 ns. Only the
-// seconds may have a fraction. A duration too long for time.Duration becomes Forever.
+// ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, in steps of 100 ns. Only
+// the seconds may have a fraction. A duration too long for time.Duration becomes Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	ticks, err := ParseTicks(s)
 	if err == nil && s[0] == '-' {

@@ -53,8 +53,8 @@ type Namespaces interface {
 	// Entities and messages are removed afterwards, if necessary by another process. Until then,
 	// and until all gateways know, CreateEntity returns NotFound for the deleted ID.
 	DeleteNamespace(ctx context.Context, name string) error
-	// WatchNamespaces registers changed, which must not block. It is called with the folded name
-	// after a namespace was created, updated or deleted, and with "" if changes may have been
+	// WatchNamespaces registers changed, which must not block. changed is called with the folded
+	// name after a namespace was created, updated or deleted, and with "" if changes may have been
 	// missed.
 	WatchNamespaces(changed func(name string)) (stop func())
 }

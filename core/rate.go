@@ -40,7 +40,7 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{}, fmt.Errorf("%q is not a rate: use a number and a unit, such as 5/s, 300/m or 10/h", text)
 }
 
-// String returns the rate with up to four digits: 5/s, or 5/s, burst 10.
+// String returns the rate with up to four digits: "5/s" or, with a burst, "5/s, burst 10".
 func (r Rate) String() string {
 	unit := rateUnits[0]
 	for _, larger := range rateUnits[1:] {

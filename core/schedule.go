@@ -20,8 +20,8 @@ type ScheduleSettings struct {
 
 	// Configured means that the schedule comes from the configuration of a gateway.
 	Configured bool `config:"-" json:"configured"`
-	// LastTick is the last tick that was sent or skipped. At first it is when the schedule was
-	// created or changed: earlier ticks do not count as missed.
+	// LastTick is the last tick that was sent or skipped. A creation or change of the schedule sets
+	// it to that time: earlier ticks do not count as missed.
 	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 

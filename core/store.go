@@ -73,8 +73,8 @@ type Catalogue interface {
 	// Revision. It returns AlreadyExists if the name is in use, and NotFound if there is no topic
 	// with TopicID or the namespace was deleted (see DeleteNamespace). It returns QuotaExceeded if,
 	// with e, the namespace's queues and topics would exceed q in number or in total
-	// Entity.Megabytes; subscriptions do not count. Concurrent calls at any gateways do not exceed
-	// q together.
+	// Entity.Megabytes; subscriptions do not count. Concurrent calls, also at several gateways,
+	// together do not exceed q.
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the named entity, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
@@ -99,10 +99,10 @@ type Catalogue interface {
 	DeleteEntity(ctx context.Context, namespace, name string) error
 	// TouchEntities records uses of entities. It ignores times before the recorded ones.
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
-	// WatchEntities registers changed, which must not block. It is called with namespace and folded
-	// name after a gateway has created, updated or deleted an entity; for a subscription also with
-	// its topic's name, and for a deleted topic also with its subscriptions' names. Two empty
-	// strings mean that changes may have been missed.
+	// WatchEntities registers changed, which must not block. changed is called with namespace and
+	// folded name after a gateway has created, updated or deleted an entity; for a subscription
+	// also with its topic's name, and for a deleted topic also with its subscriptions' names. Two
+	// empty strings mean that changes may have been missed.
 	WatchEntities(changed func(namespace, name string)) (stop func())
 }
 
@@ -117,7 +117,7 @@ type Ref struct {
 
 func (r Ref) String() string { return fmt.Sprintf("entity %s, partition %d", r.Entity, r.Index) }
 
-// Instant returns the time that is that many milliseconds after the Unix epoch, or the zero time for 0.
+// Instant converts milliseconds since the Unix epoch to a time. 0 becomes the zero time.
 func Instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}
@@ -163,7 +163,7 @@ func (p *Policy) DuplicateKey(m *Message) string {
 	return key
 }
 
-// CheckSize refuses more messages if an entity with that number of bytes is full. max 0 is no limit.
+// CheckSize returns QuotaExceeded if bytes is at least max. max 0 is no limit.
 func CheckSize(bytes, max int64) error {
 	if max <= 0 || bytes < max {
 		return nil

@@ -67,7 +67,7 @@ func (h *Cache) NoteOutdated(ss *Subscriptions) {
 	}
 }
 
-// ApplyRule applies this gateway's change of a rule of sub, so that the subscriptions need not be
+// ApplyRule applies this gateway's change to a rule of sub, so that the subscriptions need not be
 // read again. version is the topic's new version, and r the compiled rule, or nil if the rule was
 // removed. A cache without the previous version stays outdated.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {

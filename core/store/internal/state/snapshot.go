@@ -45,7 +45,7 @@ const (
 )
 
 // Snapshot stores pieces. The effects of a piece come between Begin and End. Begin, Do and IsLarge
-// are called with the mutex of the piece's catalogue or partition held.
+// are called with the mutex of the catalogue or of the piece's partition held.
 type Snapshot interface {
 	Begin(p Piece)
 	Sink

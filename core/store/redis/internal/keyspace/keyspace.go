@@ -164,7 +164,7 @@ func (p Names) Catalogue(namespace string) Catalogue {
 // name, and a page is found by rank.
 func (k *Catalogue) RulesOf(e *core.Entity) string { return k.rules + e.ID }
 
-// Registry has the keys for all namespaces. Only its hash tag has no colon.
+// Registry has the keys of the whole store. Only its hash tag has no colon.
 type Registry struct{ Namespaces, Names, Remains, Format, Stamp, Gateways string }
 
 func (p Names) Registry() Registry {
