@@ -76,8 +76,7 @@ func NumbersOf(ms []Reserved) []int64 {
 	return numbers
 }
 
-// Effect is what a message causes besides being stored. A duplicate, or a message with a known key,
-// has no effect.
+// Effect is what a message causes besides being stored. Duplicates and known keys cause nothing.
 type Effect struct {
 	Of int // index among the Messages or Publications
 	// Instead means that the message is not stored. Its number is 0, but its id and key are

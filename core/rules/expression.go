@@ -106,8 +106,7 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	return calculate(c.operator, left, right)
 }
 
-// Truth is an answer in three-valued logic. The zero Truth is Unknown. OR returns the larger
-// operand.
+// Truth is an answer in three-valued logic. The zero Truth is Unknown. OR returns the larger one.
 type Truth int8
 
 const (

@@ -118,8 +118,7 @@ func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 // n is the number of entries.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// AppendMapRaw appends a map of different keys, each with an encoded value. The keys become strings
-// or, if symbols is true, symbols.
+// AppendMapRaw appends a map with encoded values. Keys must differ; symbols makes them symbols.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0

@@ -83,8 +83,7 @@ func (n *Namespace) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks replaces each error in errs as Refusal does. It replaces NotFound by ErrLockLost, because
-// the partition was deleted.
+// Locks treats each error in errs like Refusal, but turns NotFound into ErrLockLost.
 func (n *Namespace) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {

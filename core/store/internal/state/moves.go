@@ -85,7 +85,7 @@ const (
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends the records for which from returns true to the journal again, so that the
+// Relocate appends to the journal again the records for which from returns true, so that the
 // journal can remove the old ones. Its steps are short, so that other calls need not wait long.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {

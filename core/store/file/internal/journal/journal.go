@@ -37,8 +37,7 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats the frames after the position from, and returns their number. Appended counts
-// their bytes.
+// Replay repeats frames after the position from, and counts them. Appended counts their bytes.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++

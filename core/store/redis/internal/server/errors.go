@@ -12,8 +12,7 @@ import (
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
 // WrapError prefixes err with what. If a retry may succeed, perhaps after an operator has acted, it
-// also counts and logs err, and adds Busy. If the server has lost its data, the error is never
-// NotFound.
+// also counts and logs err, and adds Busy. After a loss of data, the error is never NotFound.
 func (s *Server) WrapError(what string, err error) error {
 	if err == nil {
 		return nil
