@@ -106,7 +106,7 @@ func (c *calculation) compute(s *scope) (datum, error) {
 	return calculate(c.operator, left, right)
 }
 
-// Truth is an answer in three-valued logic. The zero Truth is Unknown. OR returns the larger one.
+// Truth is an answer in three-valued logic. The zero Truth is Unknown. OR is the larger of two.
 type Truth int8
 
 const (
