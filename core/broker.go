@@ -35,7 +35,7 @@ type Broker interface {
 	// oldest first, and returns their number. It skips locked messages.
 	Purge(ctx context.Context, id Identity, address Address, before time.Time, max int) (int, error)
 	// AcceptSession needs Listen. It locks a session and opens a receiver on it. With o.Next it
-	// waits until ctx ends for a session that is not locked, and then returns Timeout. It returns
+	// waits for a session that is not locked, and returns Timeout when ctx ends. It returns
 	// SessionLocked if the session o.ID is locked. A takeover returns SessionLocked if o.TakeOver
 	// is not the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)

@@ -23,8 +23,8 @@ func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveD
 
 func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
 
-// Forever means "never". Since .NET's largest TimeSpan overflows a Duration, every longer duration
-// is read as Forever, and Forever is written as that TimeSpan.
+// Forever means "never". A duration too long for time.Duration is read as Forever, and Forever is
+// written as .NET's largest TimeSpan.
 const Forever = time.Duration(1<<63 - 1)
 
 type Kind uint8

@@ -45,7 +45,7 @@ const (
 	VerdictPass       VerdictAction = iota
 	VerdictDrop                     // accepted for the sender, but not stored
 	VerdictDeadLetter               // the message goes to the entity's dead-letter queue
-	// VerdictRefuse refuses the message with NotAllowed, and everything that would be stored with
+	// VerdictRefuse refuses, with NotAllowed, the message and everything that would be stored with
 	// it. A message that was forwarded, pulled from a remote or routed becomes a dead letter
 	// instead, because no sender waits for the refusal.
 	VerdictRefuse

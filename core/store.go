@@ -293,8 +293,8 @@ type Operations interface {
 	// partition that got the messages. It ignores unknown keys.
 	Forget(ctx context.Context, keys []string) error
 	// Take takes up to n operations of a rate that all callers on the partition share. If it grants
-	// fewer, again is when one more is allowed. It does not sweep. A store that loses the rate's
-	// record, with its process or its master, allows a new burst. Each call uses its own r.
+	// fewer, again is when one more is allowed. It does not sweep. A store that has lost the rate's
+	// record (with a process, or a master of Redis) allows a new burst. Each call uses its own r.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
 	// Watch notifies w of messages that become available in the queue, until stop is called.
 	// Engines call this notification the doorbell.
