@@ -14,7 +14,7 @@ import { Entities } from "./entities.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
 import { clearSchedules, hasSchedules, loadSchedules, Schedules } from "./schedules.js";
-import { clearStatus, Gateway, loadStatus, status } from "./gateway.js";
+import { Gateway, loadStatus, status } from "./gateway.js";
 import { hasTesting, Testing } from "./testing.js";
 import { clearWebhooks, hasWebhooks, loadWebhooks, Webhooks } from "./webhooks.js";
 import { Namespaces } from "./namespaces.js";
@@ -26,7 +26,7 @@ const views = { home: Home, connections: Connections, entities: Entities, gatewa
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
   const main = useRef();
-  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearSchedules(); clearStatus(); clearWebhooks(); }, []);
+  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearSchedules(); clearWebhooks(); }, []);
   useEffect(() => {
     if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadSchedules(), mayList() && loadStatus(), mayList() && loadWebhooks()]); // their pages say why there is none
   }, [line.value]);
