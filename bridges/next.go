@@ -59,8 +59,9 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes rx. If rx delivers a message meanwhile, Last returns it with came true, so
-// that no message received and deleted is lost. drained says that the broker looked for messages.
+// Last drains and closes rx. If a message comes to arrived meanwhile, Last returns it with came true:
+// in receive-and-delete mode, the broker has already removed it. drained reports whether the broker
+// has finished looking for messages in time.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })

@@ -197,7 +197,8 @@ func PeerOf(ctx context.Context) string {
 
 type hostsKey struct{}
 
-// WithHosts returns a context for calls from a client that has called the gateway by these names.
+// WithHosts returns a context for calls of a client that has addressed the gateway by these host
+// names.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }

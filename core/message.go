@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Message has the fields that a producer may set. Zero fields are not set, except for strings in
-// EmptyText. Strings are UTF-8; times have a resolution of a millisecond.
+// Message has the fields that a producer may set. A field with its zero value is not set, except
+// for strings in EmptyText. Strings are UTF-8; times have a resolution of a millisecond.
 type Message struct {
 	MessageID     ID
 	CorrelationID ID

@@ -46,8 +46,8 @@ type Namespaces interface {
 	// Namespaces returns, by folded name, up to top namespaces with names above the parameter
 	// after.
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
-	// UpdateNamespace replaces the namespace with n's name and returns it with its new Revision. It
-	// returns NotFound, or Conflict if the stored ID or Revision is not n's.
+	// UpdateNamespace stores n in place of the namespace that has the same name, and returns n with
+	// its new Revision. It returns NotFound, or Conflict if the stored ID or Revision is not n's.
 	UpdateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// DeleteNamespace removes a namespace at once, even if it has entities, or returns NotFound.
 	// Entities and messages are removed afterwards, if necessary by another process. Until then,

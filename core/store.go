@@ -78,20 +78,20 @@ type Catalogue interface {
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the named entity, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
-	// Entities skips the first skip entities by folded name, and returns up to top.
+	// Entities returns up to top entities in the order of their folded names, from the index skip on.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
 	// Topic returns a topic with its subscriptions, or NotFound, also for an entity of another
 	// kind.
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
-	// UpdateEntity replaces the entity with e's name and returns it with its new Revision. It
-	// returns NotFound, Conflict if the stored ID or Revision is not e's, or QuotaExceeded if e
-	// grows and the total size of the namespace's entities would exceed q.
+	// UpdateEntity stores e in place of the entity that has the same name, and returns e with its
+	// new Revision. It returns NotFound, Conflict if the stored ID or Revision is not e's, or
+	// QuotaExceeded if e grows and the total size of the namespace's entities would exceed q.
 	UpdateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// ChangeRule updates a subscription like UpdateEntity and changes one of its rules, in one
 	// atomic step. version is the topic's Version. Its cost does not depend on the number of rules.
 	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)
-	// Rules skips the first skip rules of the subscription e in the order of their folded names,
-	// and returns up to top. An unknown subscription has none.
+	// Rules returns up to top rules of the subscription e in the order of their folded names, from
+	// the index skip on. An unknown subscription has none.
 	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
 	// Rule returns the named rule of the subscription e, or NotFound.
 	Rule(ctx context.Context, e Entity, name string) (Rule, error)

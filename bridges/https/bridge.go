@@ -49,7 +49,8 @@ type Options struct {
 	// Details, if not nil, returns further details for /health by name. They do not change the
 	// status.
 	Details func() map[string]any
-	// Degraded, if not nil, returns why /health reports degraded, still with status 200, or "".
+	// Degraded, if not nil, returns why the gateway is degraded, or "" if it is not. /health reports
+	// the reason, still with status 200.
 	Degraded func() string
 	// Host, if not nil, decides whether the gateway accepts the host of a request, also for Routes
 	// and Home. The text of its core.Refusal is sent with status 421.

@@ -180,8 +180,9 @@ type Options struct {
 	Host    string
 
 	User, Password string // for SASL PLAIN
-	// Policy and Key sign a token for each entity, which is sent to $cbs. Signature, if set, is a
-	// token for all entities instead. Entity is the one that has Policy, or "" if not known.
+	// Policy and Key sign a token for each entity; $cbs gets the tokens. Signature, if set, is one
+	// token for all entities, which is used instead. Entity is the entity of which Policy is a policy,
+	// or "" if it is not known.
 	Policy, Key, Signature, Entity string
 	// Access, if not nil, returns the policy and the key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)

@@ -40,7 +40,7 @@ func (s Scheme) Key(secret string) ([]byte, error) {
 		return nil, errors.New("the secret must be whsec_ followed by base64: make one with: echo whsec_$(openssl rand -base64 32)")
 	}
 	if len(key) < LeastSecret {
-		return nil, fmt.Errorf("the secret has %d bytes after whsec_: use at least %d, for example from: echo whsec_$(openssl rand -base64 32)", len(key), LeastSecret)
+		return nil, fmt.Errorf("the base64 after whsec_ stands for %d bytes: use at least %d, for example from: echo whsec_$(openssl rand -base64 32)", len(key), LeastSecret)
 	}
 	return key, nil
 }
@@ -153,7 +153,7 @@ func fresh(at string, now time.Time, tolerance time.Duration) error {
 		return fmt.Errorf("the request's signing time %.40q is not a number of seconds since 1970", at)
 	}
 	if off := now.Sub(time.Unix(seconds, 0)).Abs(); off > tolerance {
-		return fmt.Errorf("the request's signing time differs from the gateway's clock by more than %v", tolerance)
+		return fmt.Errorf("the request's signing time differs from the gateway's clock by %v, but at most %v is allowed: check both clocks", off.Round(time.Second), tolerance)
 	}
 	return nil
 }

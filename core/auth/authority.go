@@ -90,7 +90,7 @@ func (a *Authority) certified(c *x509.Certificate) (core.Grant, error) {
 			return core.Grant{Namespace: a.o.Namespace, NamespaceID: a.o.NamespaceID, Policy: p.Name, Rights: p.Rights, Expires: c.NotAfter}, nil
 		}
 	}
-	return core.Grant{}, core.Refuse(core.Unauthorized, "UnknownCertificate: No policy of the namespace has one of the names of the client's certificate, %.500q: add a policy with one of these names.", names)
+	return core.Grant{}, core.Refuse(core.Unauthorized, "UnknownCertificate: No policy of the namespace accepts the client's certificate: add a policy whose setting 'certificate' is one of %.500q.", names)
 }
 
 // NamesOf returns the names of a client's certificate in the form of policies: CN= with the common

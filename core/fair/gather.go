@@ -41,9 +41,9 @@ type gathering struct {
 	pace    Pace
 }
 
-// Gather takes memory from the pool for the bytes that it returns, and none if it fails. It waits
-// for memory only once, before it reads most of the message. The message must arrive at the speed
-// that Pace requires.
+// Gather takes memory from the Waiter's pool for the bytes that it returns, and none if it fails. It
+// waits for memory only once, before it reads most of the message. The message must arrive at the
+// speed that Pace requires.
 func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)

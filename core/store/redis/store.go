@@ -25,7 +25,7 @@ import (
 
 // Options configure a Store. The zero value is valid.
 type Options struct {
-	// Clock returns the time. nil means the machine's clock, corrected by the server's clock.
+	// Clock returns the time. nil means the machine's clock, corrected by Redis' clock.
 	Clock func() time.Time
 	// Prefix is the start of all keys and channels, so that several installations can share a
 	// Redis. It must not contain braces.

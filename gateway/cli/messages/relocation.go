@@ -92,7 +92,7 @@ func (m *relocation) outcome() error {
 		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: run the command again later, because some of these messages may become available", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
-		errs = append(errs, fmt.Errorf("sent %s to %s after the lock in %s had expired, so both entities have a copy: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
+		errs = append(errs, fmt.Errorf("sent %s to %s after their locks in %[3]s had expired, so both entities have copies: remove one copy of each (sequence numbers in %[3]s: %v)", command.Messages(len(m.twice)), m.to, m.from, m.twice))
 	}
 	if m.refused > 0 {
 		errs = append(errs, fmt.Errorf("could not move %s from %s, for the reasons given above", command.Messages(m.refused), m.from))

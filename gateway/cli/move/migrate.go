@@ -79,7 +79,7 @@ subscriptions and dead-letter queues, so choose queues for these messages with -
 	bindTarget(&o.Flags, c, environ)
 	f := c.Flags()
 	f.StringVar(&o.from, "from", "", "namespace of Azure or of a gateway to move from: a connection `string` whose policy has Manage, or the name of a context")
-	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
+	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `ENTITY=ENTITY`, such as orders=orders-new; repeatable")
 	f.StringVar(&o.deadInto, "dead-letters-into", "", "queue or topic that gets the dead letters (default: the dead-letter queue of the same `entity`)")
 	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked: a `duration` such as 6m")
 	_ = c.MarkFlagRequired("from") // the flag exists
@@ -112,7 +112,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	for _, text := range o.into {
 		from, into, ok := strings.Cut(text, "=")
 		if !ok || from == "" || into == "" {
-			return command.Usagef("--into is %q: write FROM=TO", text)
+			return command.Usagef("--into is %q: write ENTITY=ENTITY, such as orders=orders-new", text)
 		}
 		m.into[core.FoldName(from)] = into
 	}

@@ -203,7 +203,7 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	if policy, key, ok := r.BasicAuth(); ok && r.Method == http.MethodGet {
 		grant, err = a.Directory.Key(r.Context(), bridges.Hosts(r), policy, key)
 	} else if token == "" && core.CertificateOf(ctx) == nil {
-		err = core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header.")
+		err = core.Refuse(core.Unauthorized, "MissingToken: The request has no Authorization header: send a token in it, or use a client certificate.")
 	} else {
 		grant, err = a.Directory.Token(ctx, bridges.Hosts(r), token, "")
 	}

@@ -70,7 +70,7 @@ func (b *Reader) Next() (*record.Line, error) {
 	case l.Thing != nil, l.Message != nil:
 		err = b.checkStored(l)
 	default:
-		err = errors.New("the line is in the wrong place")
+		err = errors.New("a line of this kind is not allowed at this place")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged at line %d: %w", b.Line(), err)

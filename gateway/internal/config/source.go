@@ -231,7 +231,7 @@ func (t *template) choose(found []arm.Resource) {
 	at := origin{source: t.e.path}
 	switch {
 	case t.chosen == "" && len(names) > 1:
-		t.e.r.addAt(at, "the template has %d namespaces: choose one of them with --namespace: %s", len(names), strings.Join(names, ", "))
+		t.e.r.addAt(at, "the template has %d namespaces (%[2]s): choose one of them with --namespace", len(names), strings.Join(names, ", "))
 		t.chosen = names[0]
 	case t.chosen != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, t.chosen) }):
 		t.e.r.addAt(at, "the template has no namespace %q: choose one of %s", t.chosen, strings.Join(names, ", "))

@@ -115,7 +115,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		"an endless loop":       {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be a whole number from 0 to 10000`},
 		"a condition":           {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
 		"a linked template":     {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `refers to a linked template, which cannot be read`},
-		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one of them with --namespace: a, b`},
+		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `the template has 2 namespaces \(a, b\): choose one of them with --namespace`},
 		"no namespace":          {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `the template has no resource of the type Microsoft.ServiceBus/namespaces`},
 		"a rule of no type":     {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is not a type of filter`},
 		"a policy of no rights": {`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p"}`, nil, `policy "p" has no rights`},

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
+var errClosed = core.Refuse(core.Busy, "This gateway is stopping. Try again on another gateway.")
 
 // WrapError prefixes err with what. If a retry may succeed, perhaps after an operator has acted, it
 // also counts and logs err, and adds Busy. After a loss of data, the error is never NotFound.
