@@ -1,29 +1,21 @@
 // What the gateway says of itself and of the namespace.
-import { html, Empty, Loading, computed, signal, textOf, useState } from "./ui.js";
+import { html, Empty, Loading, textOf, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { session } from "./session.js";
+import { ofSession } from "./session.js";
 import { amount, bytes, rate, time } from "./format.js";
 import { Chart } from "./chart.js";
 import { usePoll } from "./poll.js";
 import { joined, useSpan } from "./history.js";
 import { Tile } from "./home.js";
 
-const last = signal({});
-
-/** The session's last answer; null before the first, and for keys that may not ask. */
-export const status = computed(() => (last.value.asker === session.value && last.value.answer) || null);
-
-/** Asks for it. */
-export async function loadStatus() {
-  const asker = session.value, answer = await ask("status");
-  last.value = { asker, answer, asked: Date.now() };
-}
+/** The last answer; null before the first, and for keys that may not ask. */
+export const [status, loadStatus] = ofSession(async () => ({ ...await ask("status"), asked: Date.now() }));
 
 /** The namespace's time in ms, which may not be this machine's. */
 export function now() {
   if (!status.value) return Date.now();
   const then = Date.parse(status.value.now);
-  return status.value.frozen ? then : then + Date.now() - last.value.asked;
+  return status.value.frozen ? then : then + Date.now() - status.value.asked;
 }
 
 const latency = [{ key: "latencyMs", label: "Store", color: "in", write: (n) => (n === undefined ? "–" : `${n} ms`) }];

@@ -1,26 +1,16 @@
 // The programs that the gateway runs beside itself, and what they have done.
-import { html, Action, Empty, Form, Icon, Input, Loading, open, signal, textOf, toast, useState } from "./ui.js";
+import { html, Action, Empty, Form, Icon, Input, Loading, open, textOf, toast, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { mayRun, session } from "./session.js";
+import { mayRun, ofSession } from "./session.js";
 import { addressOf } from "./route.js";
 import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
 
-/** What the gateway last said of its plugins; null until it was asked. */
-export const plugins = signal(null);
+/** What the gateway last said of its plugins; null until loadPlugins. */
+export const [plugins, loadPlugins] = ofSession(() => ask("plugins"));
 
 /** Whether there are plugins that the user may see. */
 export const hasPlugins = () => mayRun() && plugins.value?.length > 0;
-
-/** Forgets them: another user signs in. */
-export const clearPlugins = () => { plugins.value = null; };
-
-/** Asks which plugins there are. */
-export async function loadPlugins() {
-  const asker = session.value;
-  const all = await ask("plugins");
-  if (session.value === asker) plugins.value = all;
-}
 
 export function Plugins() {
   const [stages, setStages] = useState([]), [problem, setProblem] = useState();

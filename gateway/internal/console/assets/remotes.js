@@ -1,26 +1,16 @@
 // The brokers elsewhere that messages go to and come from.
-import { html, Empty, Icon, Loading, plainly, signal, textOf, useState } from "./ui.js";
+import { html, Empty, Icon, Loading, plainly, textOf, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { atHome, mayList, session } from "./session.js";
+import { atHome, mayList, ofSession, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { age, amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
 
-/** What the gateway last said of its remotes; null until it was asked. */
-export const remotes = signal(null);
+/** What the gateway last said of its remotes; null until loadRemotes. */
+export const [remotes, loadRemotes] = ofSession(() => ask("remotes"));
 
 /** Whether there are remotes that the user may see. */
 export const hasRemotes = () => mayList() && remotes.value?.length > 0;
-
-/** Forgets them: another user signs in. */
-export const clearRemotes = () => { remotes.value = null; };
-
-/** Asks which remotes there are. */
-export async function loadRemotes() {
-  const asker = session.value;
-  const all = await ask("remotes");
-  if (session.value === asker) remotes.value = all;
-}
 
 export function Remotes() {
   const [problem, setProblem] = useState();

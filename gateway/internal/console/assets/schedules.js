@@ -1,26 +1,16 @@
 // The messages that the gateways send at certain times.
-import { html, Empty, Loading, plainly, signal, textOf, useState } from "./ui.js";
+import { html, Empty, Loading, plainly, textOf, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { mayList, session } from "./session.js";
+import { mayList, ofSession } from "./session.js";
 import { addressOf } from "./route.js";
 import { time } from "./format.js";
 import { usePoll } from "./poll.js";
 
-/** What the gateway last said of its schedules, at most a thousand; null until it was asked. */
-export const schedules = signal(null);
+/** What the gateway last said of its schedules, at most a thousand; null until loadSchedules. */
+export const [schedules, loadSchedules] = ofSession(async () => (await ask("schedules?top=1000")).schedules);
 
 /** Whether there are schedules that the user may see. */
 export const hasSchedules = () => mayList() && schedules.value?.length > 0;
-
-/** Forgets them: another user signs in. */
-export const clearSchedules = () => { schedules.value = null; };
-
-/** Asks which schedules there are. */
-export async function loadSchedules() {
-  const asker = session.value;
-  const { schedules: all } = await ask("schedules?top=1000");
-  if (session.value === asker) schedules.value = all;
-}
 
 export function Schedules() {
   const [problem, setProblem] = useState(), allowed = mayList(), all = schedules.value;

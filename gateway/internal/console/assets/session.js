@@ -1,10 +1,23 @@
 // The user who is signed in. The key or token is in the client's memory, and in this tab's storage if the user wants that.
 import { Crosstown } from "crosstown";
-import { closeDialogs, complain, signal, toast } from "./ui.js";
+import { closeDialogs, complain, computed, signal, toast } from "./ui.js";
 import { kept } from "./storage.js";
 
 /** The client and what the gateway says of its rights; null before signing in. */
 export const session = signal(null);
+
+/**
+ * A value of the current session, which `read` asks for, and what loads it. It is null until it is
+ * loaded, and again in the next session.
+ */
+export function ofSession(read) {
+  const last = signal({});
+  const load = async () => {
+    const asker = session.value, answer = await read();
+    if (session.value === asker) last.value = { asker, answer };
+  };
+  return [computed(() => (last.value.asker === session.value && last.value.answer) || null), load];
+}
 
 /** "open", "waiting" between attempts to connect again, or why it ended. */
 export const line = signal("open");

@@ -11,12 +11,12 @@ import { Zone } from "./zone.js";
 import { Home } from "./home.js";
 import { Connections } from "./connections.js";
 import { Entities } from "./entities.js";
-import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
-import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
-import { clearSchedules, hasSchedules, loadSchedules, Schedules } from "./schedules.js";
+import { hasPlugins, loadPlugins, Plugins } from "./plugins.js";
+import { hasRemotes, loadRemotes, Remotes } from "./remotes.js";
+import { hasSchedules, loadSchedules, Schedules } from "./schedules.js";
 import { Gateway, loadStatus, status } from "./gateway.js";
 import { hasTesting, Testing } from "./testing.js";
-import { clearWebhooks, hasWebhooks, loadWebhooks, Webhooks } from "./webhooks.js";
+import { hasWebhooks, loadWebhooks, Webhooks } from "./webhooks.js";
 import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
@@ -26,7 +26,7 @@ const views = { home: Home, connections: Connections, entities: Entities, gatewa
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
   const main = useRef();
-  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearSchedules(); clearWebhooks(); }, []);
+  useEffect(() => clear, []);
   useEffect(() => {
     if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadSchedules(), mayList() && loadStatus(), mayList() && loadWebhooks()]); // their pages say why there is none
   }, [line.value]);

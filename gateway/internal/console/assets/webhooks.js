@@ -1,26 +1,19 @@
 // The addresses that take webhooks, and the entities whose messages are sent as webhooks.
-import { html, Empty, Loading, signal, textOf, useState } from "./ui.js";
+import { html, Empty, Loading, textOf, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
-import { mayList, session } from "./session.js";
+import { mayList, ofSession, session } from "./session.js";
 import { addressOf } from "./route.js";
 import { amount, time } from "./format.js";
 import { usePoll } from "./poll.js";
 
-/** What the gateway last said: {hooks, pushes}; null until it was asked. */
-export const webhooks = signal(null);
+/** What the gateway last said: {hooks, pushes}; null until loadWebhooks. */
+export const [webhooks, loadWebhooks] = ofSession(async () => {
+  const [hooks, pushes] = await Promise.all([ask("hooks"), ask("pushes")]);
+  return { hooks, pushes };
+});
 
 /** Whether there are any that the user may see. */
 export const hasWebhooks = () => mayList() && webhooks.value?.hooks.length + webhooks.value?.pushes.length > 0;
-
-/** Forgets them: another user signs in. */
-export const clearWebhooks = () => { webhooks.value = null; };
-
-/** Asks which there are. */
-export async function loadWebhooks() {
-  const asker = session.value;
-  const [hooks, pushes] = await Promise.all([ask("hooks"), ask("pushes")]);
-  if (session.value === asker) webhooks.value = { hooks, pushes };
-}
 
 export function Webhooks() {
   const [problem, setProblem] = useState(), allowed = mayList();
