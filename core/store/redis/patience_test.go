@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -69,4 +70,23 @@ func TestAShortPauseOfTheServerStaysShort(t *testing.T) {
 			}
 		})
 	}
+}
+
+// go-redis stops dialing after as many failures as its pool has connections, and then tries once a second.
+func TestCallsSucceedAsSoonAsTheServerIsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{AOF: "always"})
+	s := open(t, server.URL(), redis.Options{Patience: -1})
+	p := queue(t, s)
+	server.Kill()
+	for range 20 * runtime.GOMAXPROCS(0) {
+		if err := s.Probe(t.Context()); core.CodeOf(err) != core.Busy {
+			t.Fatalf("probe without a server: got %v, want busy", err)
+		}
+	}
+	server.Restart(t)
+	if err := s.Probe(t.Context()); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	send(t, s, p, "x")
 }

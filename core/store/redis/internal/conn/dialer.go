@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -38,6 +40,30 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 		return secure, nil
 	}
 }
+
+// isRefusal reports whether no server listens at the address.
+func isRefusal(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+}
+
+// uncounted returns a refusal as a connection whose first use fails with err. go-redis counts failed
+// dials: after as many as its pool has connections, it would dial only once a second, and calls
+// would fail although the server is back.
+func uncounted(c net.Conn, err error) (net.Conn, error) {
+	if !isRefusal(err) {
+		return c, err
+	}
+	unused, _ := net.Pipe()
+	return &refusedConn{unused, fmt.Errorf("connect: %w", err)}, nil // go-redis unwraps an error of a new connection once
+}
+
+type refusedConn struct {
+	net.Conn
+	err error
+}
+
+func (c *refusedConn) Read([]byte) (int, error)  { return 0, c.err }
+func (c *refusedConn) Write([]byte) (int, error) { return 0, c.err }
 
 type resetting struct{ *net.TCPConn }
 

@@ -2,13 +2,11 @@ package conn
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -72,16 +70,15 @@ func (p patience) tag(c redis.Cmder) string {
 
 var _ redis.Hook = patience{}
 
-// DialHook retries while a server refuses connections, because it may be restarting. Without it,
-// go-redis would dial only once a second after a few failures. go-redis does not call this hook for
-// the nodes of a cluster: there, a restarted master is available again only after two seconds.
+// DialHook retries while a server refuses connections, because it may be restarting. go-redis does
+// not call this hook for the nodes of a cluster, where a restarted master needs two seconds anyway.
 func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = p.retry(ctx, nil, func() error {
 			c, err = next(ctx, network, address)
 			return err
-		}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) })
-		return c, err
+		}, isRefusal)
+		return uncounted(c, err)
 	}
 }
 

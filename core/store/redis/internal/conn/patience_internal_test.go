@@ -59,7 +59,11 @@ func TestADeadlineDoesNotHideWhyAServerDidNotServe(t *testing.T) {
 			}
 			return nil, os.ErrDeadlineExceeded
 		})
-		if _, err := next(ctx, "tcp", "127.0.0.1:1"); !errors.Is(err, syscall.ECONNREFUSED) {
+		c, err := next(ctx, "tcp", "127.0.0.1:1")
+		if err == nil {
+			_, err = c.Write(nil)
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("got %v, want the refusal", err)
 		}
 	})
