@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,27 @@ func TestSDKMissingQueueIsNotFound(t *testing.T) {
 	e, ok := errors.AsType[*azservicebus.Error](err)
 	if !ok || e.Code != azservicebus.CodeNotFound {
 		t.Errorf("send: got %v, want code %s", err, azservicebus.CodeNotFound)
+	}
+}
+
+func TestSDKCannotSetPropertiesWithoutLimit(t *testing.T) {
+	t.Parallel()
+	c := sdk(t, serveWhole(t, Options{}, "q1"))
+	ctx := sdkContext(t)
+	sdkSend(t, c, "q1", "m")
+	r, err := c.NewReceiverForQueue("q1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(key string) map[string]any {
+		return map[string]any{key: strings.Repeat("x", core.MaxHeaderBytes/2)}
+	}
+	if err := r.AbandonMessage(ctx, sdkReceive(t, r, 1)[0], &azservicebus.AbandonMessageOptions{PropertiesToModify: set("a")}); err != nil {
+		t.Fatalf("abandon: %v", err)
+	}
+	err = r.DeferMessage(ctx, sdkReceive(t, r, 1)[0], &azservicebus.DeferMessageOptions{PropertiesToModify: set("b")})
+	if err == nil || !strings.Contains(err.Error(), "at most 65536 bytes in total") {
+		t.Errorf("defer with more properties: got %v, want the limit", err)
 	}
 }
 

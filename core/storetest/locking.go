@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -262,6 +263,46 @@ var settleStories = []story{
 		s.sendTexts("a")
 		s.settle(s.lockOne(), core.Release, properties(s, "x", "1"))
 		want(s, "properties", s.lockOne().Properties.Len(), 0)
+	}},
+	{"settlements can set a limited number of bytes of properties", func(s *fixture) {
+		half := func(key string) core.Properties {
+			return properties(s, key, strings.Repeat("x", core.MaxHeaderBytes/2))
+		}
+		s.sendTexts("a")
+		s.settle(s.lockOne(), core.Abandon, half("a"))
+		d := s.lockOne()
+		for _, o := range []core.Outcome{core.Abandon, core.Defer} {
+			s.wantCode("a second half", s.trySettle(s.main, d.LockToken, o, half("b")), core.TooLarge)
+		}
+		s.refuseCommit(s.main, core.Work{Settlements: []core.Settlement{{Token: d.LockToken, Outcome: core.Abandon, Properties: half("b")}}}, core.TooLarge)
+		s.settle(d, core.Abandon, properties(s, "y", "1"))
+		d = s.lockOne()
+		s.wantCode("a second half again", s.trySettle(s.main, d.LockToken, core.Abandon, half("b")), core.TooLarge)
+		s.settle(d, core.DeadLetterOutcome, half("b"))
+		var err error
+		for key := 'c'; key < 'i' && err == nil; key++ {
+			d = s.lockOneAt(s.dead())
+			err = s.trySettle(s.dead(), d.LockToken, core.Abandon, half(string(key)))
+		}
+		s.wantCode("more halves in the dead-letter queue", err, core.TooLarge)
+		s.settleAt(s.dead(), d, core.Complete)
+	}},
+	{"settlements can set the same properties again and again", func(s *fixture) {
+		s.sendTexts("a")
+		s.main.MaxDeliveryCount = 0
+		all := properties(s, "first", "1")
+		s.settle(s.lockOne(), core.Abandon, all)
+		for i := range 100 {
+			set := properties(s, "retry", strconv.Itoa(i), "text", strings.Repeat("x", 1000))
+			if i%2 == 0 {
+				set = set.Merge(properties(s, "even", strconv.Itoa(i)))
+			}
+			s.settle(s.lockOne(), core.Abandon, set)
+			all = all.Merge(set)
+		}
+		var diff differences
+		diff.properties("Properties", s.lockOne().Properties, all)
+		want(s, "differences", diff.String(), "")
 	}},
 	{"settlements are answered one by one, in order", func(s *fixture) {
 		s.sendTexts("a", "b", "c")

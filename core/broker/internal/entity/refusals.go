@@ -18,10 +18,11 @@ var (
 	errSessionsOnly = core.Refuse(core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.")
 	ErrNoSessionID  = core.Refuse(core.NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support enabled can only receive messages that have the SessionId set to a valid value.")
 
-	errBusy     = core.Refuse(core.Busy, "The server was unable to reach its store. Please wait and try again.")
-	ErrTimeout  = core.Refuse(core.Timeout, "The operation did not complete within the time given.")
-	errSettled  = core.Refuse(core.NotAllowed, "A message in a dead-letter queue cannot be dead-lettered.")
-	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
+	errBusy       = core.Refuse(core.Busy, "The server was unable to reach its store. Please wait and try again.")
+	ErrTimeout    = core.Refuse(core.Timeout, "The operation did not complete within the time given.")
+	errSettled    = core.Refuse(core.NotAllowed, "A message in a dead-letter queue cannot be dead-lettered.")
+	errSetTooMuch = core.Refuse(core.InvalidArgument, "The properties that settlements set on a message may have at most %d bytes in total: set fewer or shorter properties.", core.MaxHeaderBytes)
+	ErrNoNumber   = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
 )
 
 // SDKs recognise a missing entity by this text.
@@ -75,6 +76,8 @@ func (n *Namespace) readable(err error, entity *core.Entity) error {
 	case core.QuotaExceeded:
 		return core.Refuse(code, "The maximum entity size has been reached or exceeded for %s: '%s'. Max entity size in bytes: %d. Receive messages, or raise MaxSizeInMegabytes.",
 			entity.Kind, entity.Name, entity.Megabytes()<<20)
+	case core.TooLarge:
+		return errSetTooMuch
 	case core.Busy:
 		return errBusy
 	default:

@@ -179,15 +179,17 @@ func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
 	}
-	size := e.size + len(over.Encoded()) // an estimate, unless the message is in memory
+	size := e.size // an estimate, unless the message is in memory
+	e.change(func(more *extra) {
+		size -= len(more.overlay.Encoded())
+		more.overlay = more.overlay.Merge(over)
+		size += len(more.overlay.Encoded())
+	})
 	if e.message != nil {
 		m := *e.message
 		m.Properties = m.Properties.Merge(over)
 		size = sizeOf(&m)
 		e.message = &m
-	}
-	if q.effects() != nil {
-		e.change(func(more *extra) { more.overlay = more.overlay.Merge(over) })
 	}
 	q.resize(e, size)
 }

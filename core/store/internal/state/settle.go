@@ -116,7 +116,31 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	if e == nil || t.Sessions && under != nil && e.nonce != under.Nonce {
 		return nil, lost(t.Policy, under)
 	}
-	return e, t.allows(s)
+	if err := t.allows(s); err != nil {
+		return nil, err
+	}
+	return e, e.allows(s)
+}
+
+// allows returns TooLarge if settlements, with s, would set more than MaxHeaderBytes of properties on
+// e. Dead-lettering is allowed whatever was set before; so a dead letter may have more.
+func (e *entry) allows(s *core.Settlement) error {
+	limit, set := core.MaxHeaderBytes, s.Properties
+	switch {
+	case s.Outcome == core.Complete || s.Outcome == core.Release:
+		return nil
+	case s.Outcome != core.DeadLetterOutcome && e.more != nil:
+		if e.more.died != 0 {
+			limit *= 3 // up to two thirds were set before and by the dead-lettering
+		}
+		if len(e.more.overlay.Encoded())+len(set.Encoded()) > limit {
+			set = e.more.overlay.Merge(set)
+		}
+	}
+	if len(set.Encoded()) > limit {
+		return core.TooLarge
+	}
+	return nil
 }
 
 func (t *txn) allows(s *core.Settlement) error {

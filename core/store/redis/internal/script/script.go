@@ -58,7 +58,7 @@ var (
 	LockUndo            = (&Script{Name: "lock_undo", keys: keyspace.StateKeys, fixed: stateArgs + 2, preludes: []string{"release_those"}}).onState()
 	EndLocksOf          = (&Script{Name: "end_locks_of", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, preludes: []string{"release_those"}}).onState()
 	Lock                = stateScript("lock", 0, 7, 0)
-	Settle              = (&Script{Name: "settle", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
+	Settle              = (&Script{Name: "settle", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain", preludes: []string{"properties"}}).onState()
 	Renew               = stateScript("renew", 0, 1, 1)
 	LockDeferred        = stateScript("lock_deferred", 0, 5, 1)
 	LockNumbers         = stateScript("lock_numbers", 0, 3, 1)
@@ -87,7 +87,7 @@ var (
 	}).onState()
 	Commit = (&Script{
 		Name: "commit", keys: keyspace.StateKeys + 4, moreKeys: true, fixed: stateArgs + 9, repeat: 1,
-		preludes: []string{"session_arrivals"}, parts: []string{"settle", "cancel", "append", "topic_publish"},
+		preludes: []string{"session_arrivals", "properties"}, parts: []string{"settle", "cancel", "append", "topic_publish"},
 	}).onState()
 	EntityTouch         = (&Script{Name: "entity_touch", keys: 2, repeat: 2}).load()
 	Clear               = (&Script{Name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()

@@ -67,7 +67,7 @@ func readContract(t *testing.T, text string) contract {
 
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"sweep_idle": true, "settle_plain": true, "append_lock_plain": true, "release_those": true, "count_locks": true, "receipt": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
+	called := map[string]bool{"sweep_idle": true, "settle_plain": true, "append_lock_plain": true, "release_those": true, "count_locks": true, "receipt": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true, "properties": true} // in front of others
 	for _, s := range []*Script{
 		Append, AppendLock, Lock, LockUndo, EndLocksOf, Settle, Renew, LockDeferred, LockNumbers, Cancel, Activate, Purge,
 		Sweep, Stats, Counts, Doorbell, EntityCreate, EntityUpdate, EntityDelete,

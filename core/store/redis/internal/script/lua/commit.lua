@@ -26,7 +26,7 @@
 --            message that it comes from, among those of append.lua or topic_publish.lua, or 0, t or
 --            d, record
 -- Returns {'ok', n...} as append.lua or topic_publish.lua | {'not_found'} | {'lock_lost'} |
---         {'session_lock_lost'} | {'not_allowed'} | {'invalid_argument'} | {'message_not_found'} |
+--         {'session_lock_lost'} | {'not_allowed'} | {'invalid_argument'} | {'too_large'} | {'message_not_found'} |
 --         {'conflict'} | {'quota_exceeded'} | {'more'}: call again
 if call('EXISTS', stream) == 0 then return {'not_found'} end
 if not sweep() then
@@ -64,6 +64,9 @@ local function refuse()
       end
       if outcome == 'dead-letter' and not countsDeliveries then return 'not_allowed' end
       if outcome == 'unknown' then return 'invalid_argument' end
+      for i = run + 3, run + 2 + count do
+        if outcome ~= 'complete' and not changed(number(settles[i]), outcome, text) then return 'too_large' end
+      end
     end
     run = run + 3 + count
   end

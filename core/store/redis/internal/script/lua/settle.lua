@@ -9,8 +9,8 @@
 --            There are two other kinds of runs: the locks after within (proof of a session's lock,
 --            1, session) belong to that session, and those after without ('', 0) belong to none
 -- Returns {'ok', then index (from 1, among the locks) and code of each refused lock: lock_lost |
---         session_lock_lost, if that of within is | not_allowed | invalid_argument; or again, if
---         this call had no time left for it and what follows} | {'more'}: call again
+--         session_lock_lost, if that of within is | not_allowed | invalid_argument | too_large; or
+--         again, if this call had no time left for it and what follows} | {'more'}: call again
 if not sweep() then
   wake()
   return {'more'}
@@ -27,10 +27,12 @@ end
 local function endLock(i, member, outcome, text)
   if outcome == 'dead-letter' and not countsDeliveries then return refuse(i, 'not_allowed') end
   if outcome == 'unknown' then return refuse(i, 'invalid_argument') end
+  local n = number(member)
+  local set = changed(n, outcome, text)
+  if not set then return refuse(i, 'too_large') end
   unlock({member})
   ended[member] = true
-  local n = number(member)
-  if text ~= '' then call('HSET', overrides, n, (call('HGET', overrides, n) or '') .. text) end
+  if text ~= '' then call('HSET', overrides, n, set) end
   if outcome == 'abandon' then
     act('fail', n, 'a')
   elseif outcome == 'release' then
