@@ -31,18 +31,12 @@ type clients struct {
 }
 
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
-	var c collector
-	connections := c.gauge("connections", "Open connections, by protocol.", "protocol")
-	channels := c.gauge("amqp_sessions", "Open AMQP sessions, which are not message sessions.", "protocol")
-	links := c.gauge("links", "Open AMQP links and feeds, of clients that send or receive.", "protocol", "direction")
-	sessions := c.gauge("link_sessions", "Receiving links that have locked a session.", "protocol")
-	forced := c.counter("connections_closed_by_operators_total", "Connections that operators closed.")
 	found := &clients{censuses: censuses}
-	show := func(s scrape, conn *bridges.Connection, n float64) {
+	show := func(s *scrape, conn *bridges.Connection, n float64) {
 		label := strings.ReplaceAll(conn.Protocol, " ", "_")
-		connections(s, n, label)
+		s.gauge("connections", "Open connections, by protocol.", n, "protocol", label)
 		if conn.Protocol != "websocket" { // the native protocol has no channels
-			channels(s, float64(conn.Sessions), label)
+			s.gauge("amqp_sessions", "Open AMQP sessions, which are not message sessions.", float64(conn.Sessions), "protocol", label)
 		}
 		var sends, receives, held float64
 		for i := range conn.Links {
@@ -52,12 +46,13 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 				held++
 			}
 		}
-		links(s, sends, label, "send")
-		links(s, receives, label, "receive")
-		sessions(s, held, label)
+		for direction, n := range map[string]float64{"send": sends, "receive": receives} {
+			s.gauge("links", "Open AMQP links and feeds, of clients that send or receive.", n, "protocol", label, "direction", direction)
+		}
+		s.gauge("link_sessions", "Receiving links that have locked a session.", held, "protocol", label)
 	}
-	m.register(&c, func(s scrape) {
-		forced(s, float64(closed()))
+	m.register(func(s *scrape) {
+		s.counter("connections_closed_by_operators_total", "Connections that operators closed.", float64(closed()))
 		for _, p := range protocols {
 			show(s, &bridges.Connection{Protocol: p}, 0)
 		}
@@ -84,15 +79,13 @@ func (c *clients) take() {
 }
 
 func (m *Metrics) Streams(open func() int) {
-	var c collector
-	streams := c.gauge("http_streams", "Open streams of server-sent events.")
-	m.register(&c, func(s scrape) { streams(s, float64(open())) })
+	m.register(func(s *scrape) { s.gauge("http_streams", "Open streams of server-sent events.", float64(open())) })
 }
 
 func (m *Metrics) KeyTries(tries func() uint64) {
-	var c collector
-	tried := c.counter("key_tries_total", "Namespaces whose keys were compared to find the namespace of a client that sends no host name.")
-	m.register(&c, func(s scrape) { tried(s, float64(tries())) })
+	m.register(func(s *scrape) {
+		s.counter("key_tries_total", "Namespaces whose keys were compared to find the namespace of a client that sends no host name.", float64(tries()))
+	})
 }
 
 // HTTP returns a function to call for each HTTP request. Both arguments must have few values.

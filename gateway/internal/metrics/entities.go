@@ -23,7 +23,6 @@ type entities struct {
 	allowance *allowance
 	refresh   time.Duration
 	log       *slog.Logger
-	show      entityMetrics
 
 	mu     sync.Mutex
 	own    map[string]bool // entities with separate series; false until the count in progress finds the entity
@@ -33,62 +32,26 @@ type entities struct {
 	kinds  [core.Subscription + 1]int // numbers of entities
 }
 
-type entityMetrics struct {
-	up, failing, entities, messages, bytes, enqueued, oldest, inStore metric
-	accepted, absorbed, cancelled, senders, sessions, waiting         metric // of an entity
-	delivered, settled, moved, lost, receivers, credit                metric // of a sub-queue
-	breaker, opened                                                   metric // of a circuit breaker
-	rate                                                              metric // of a rate limit
-}
-
-func describeEntities(c *collector) entityMetrics {
-	return entityMetrics{
-		failing:   c.gauge("schedules_failing", "Schedules whose due tick this gateway could not send."),
-		up:        c.gauge("store_up", "1 if the store answered when messages were last counted."),
-		entities:  c.gauge("entities", "Queues, topics and subscriptions, including those without their own series.", "kind"),
-		messages:  c.gauge("entity_messages", "Stored messages, counted in the store: the same at all gateways.", "entity", "queue", "state"),
-		bytes:     c.gauge("entity_bytes", "Approximate size of the stored messages.", "entity"),
-		enqueued:  c.counter("entity_enqueued_total", "Messages accepted since the entity was created, through all gateways; a scheduled message counts again when it becomes active.", "entity"),
-		oldest:    c.gauge("entity_oldest_message_age_seconds", "Age of the oldest message that is not scheduled.", "entity"),
-		inStore:   c.gauge("entity_sessions", "Locked sessions, and free sessions with messages, counted in the store: the same at all gateways.", "entity", "state"),
-		accepted:  c.counter("accepted_messages_total", "Messages that the entity accepted through this gateway, from senders, transactions and forwarding.", "entity"),
-		absorbed:  c.counter("absorbed_messages_total", "Messages that were accepted but not stored: duplicates, and messages that routers dropped or sent elsewhere.", "entity"),
-		cancelled: c.counter("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
-		senders:   c.gauge("senders", "Open senders at this gateway.", "entity"),
-		sessions:  c.gauge("sessions_held", "Sessions held through this gateway.", "entity"),
-		waiting:   c.gauge("session_waiters", "Clients of this gateway that wait for the next available session.", "entity"),
-		delivered: c.counter("delivered_messages_total", "Deliveries to receivers, including repeated deliveries of a message.", "entity", "queue"),
-		settled:   c.counter("settled_messages_total", "Settlements through this gateway, by outcome; receive-and-delete counts as complete.", "entity", "queue", "outcome"),
-		moved:     c.counter("moved_messages_total", "Messages that this gateway forwarded, published when due, or dead-lettered because forwarding or publishing failed.", "entity", "queue"),
-		lost:      c.counter("locks_lost_total", "Settlements that arrived after the lock had ended.", "entity", "queue"),
-		receivers: c.gauge("receivers", "Open receivers at this gateway, without session receivers.", "entity", "queue"),
-		breaker:   c.gauge("circuit_breaker_open", "1 while the entity's circuit breaker is open or half-open at this gateway.", "entity"),
-		rate:      c.gauge("rate_limit_messages_per_second", "Deliveries per second that the entity's rate limit allows, over all gateways.", "entity"),
-		opened:    c.counter("circuit_breaker_openings_total", "How often the entity's circuit breaker has opened at this gateway.", "entity"),
-		credit:    c.gauge("receiver_credit_messages", "Credit of the open receivers: how many more messages they accept.", "entity", "queue"),
-	}
-}
-
-func (c *entities) collect(s scrape) {
+func (c *entities) collect(s *scrape) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
 	c.keepUp(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.source.Now()
-	c.show.up(s, truth(c.up))
-	c.show.failing(s, float64(c.source.FailingSchedules()))
+	s.gauge("store_up", "1 if the store answered when messages were last counted.", truth(c.up))
+	s.gauge("schedules_failing", "Schedules whose due tick this gateway could not send.", float64(c.source.FailingSchedules()))
 	for k, n := range c.kinds {
-		c.show.entities(s, float64(n), strings.ToLower(core.Kind(k).String()))
+		s.gauge("entities", "Queues, topics and subscriptions, including those without their own series.", float64(n), "kind", strings.ToLower(core.Kind(k).String()))
 	}
 	for i := range c.counts {
-		c.show.holding(s, &c.counts[i], now)
+		showHolding(s, &c.counts[i], now)
 	}
 	for _, t := range c.source.Traffic() {
 		if !c.admit(t.Entity) {
 			t.Entity = others
 		}
-		c.show.traffic(s, &t)
+		showTraffic(s, &t)
 	}
 }
 
@@ -151,60 +114,65 @@ func (c *entities) end() {
 
 var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_deadletter"}
 
-func (d *entityMetrics) holding(s scrape, h *broker.Holding, now time.Time) {
+func showHolding(s *scrape, h *broker.Holding, now time.Time) {
 	for sub, n := range h.Counts {
 		if h.Kind == core.Topic && core.SubQueue(sub) == core.DeadLetter {
 			continue // a topic has no dead-letter queue
 		}
-		d.messages(s, float64(n.Ready), h.Entity, queues[sub], "ready")
-		d.messages(s, float64(n.Locked), h.Entity, queues[sub], "locked")
+		messages := func(state string, n int64) {
+			s.gauge("entity_messages", "Stored messages, counted in the store: the same at all gateways.", float64(n), "entity", h.Entity, "queue", queues[sub], "state", state)
+		}
+		messages("ready", n.Ready)
+		messages("locked", n.Locked)
 		if n.Damaged > 0 {
-			d.messages(s, float64(n.Damaged), h.Entity, queues[sub], "damaged")
+			messages("damaged", n.Damaged)
 		}
 		if core.SubQueue(sub) == core.Main || core.SubQueue(sub) == core.DeadLetter {
-			d.messages(s, float64(n.Deferred), h.Entity, queues[sub], "deferred")
+			messages("deferred", n.Deferred)
 		}
 		if core.SubQueue(sub) == core.Main {
-			d.messages(s, float64(n.Scheduled), h.Entity, queues[sub], "scheduled")
+			messages("scheduled", n.Scheduled)
 		}
 	}
-	d.bytes(s, float64(h.Counts[core.Main].Bytes), h.Entity)
+	main := &h.Counts[core.Main]
+	s.gauge("entity_bytes", "Approximate size of the stored messages.", float64(main.Bytes), "entity", h.Entity)
 	if h.Sessions {
-		d.inStore(s, float64(h.Counts[core.Main].SessionsHeld), h.Entity, "held")
-		d.inStore(s, float64(h.Counts[core.Main].SessionsWaiting), h.Entity, "waiting")
+		for state, n := range map[string]int64{"held": main.SessionsHeld, "waiting": main.SessionsWaiting} {
+			s.gauge("entity_sessions", "Locked sessions, and free sessions with messages, counted in the store: the same at all gateways.", float64(n), "entity", h.Entity, "state", state)
+		}
 	}
-	d.enqueued(s, float64(h.Counts[core.Main].Enqueued), h.Entity)
+	s.counter("entity_enqueued_total", "Messages accepted since the entity was created, through all gateways; a scheduled message counts again when it becomes active.", float64(main.Enqueued), "entity", h.Entity)
 	if !h.Oldest.IsZero() {
-		d.oldest(s, max(now.Sub(h.Oldest).Seconds(), 0), h.Entity)
+		s.gauge("entity_oldest_message_age_seconds", "Age of the oldest message that is not scheduled.", max(now.Sub(h.Oldest).Seconds(), 0), "entity", h.Entity)
 	}
 }
 
-func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
-	d.accepted(s, float64(t.Accepted), t.Entity)
-	d.absorbed(s, float64(t.Absorbed), t.Entity)
-	d.cancelled(s, float64(t.Cancelled), t.Entity)
-	d.senders(s, float64(t.Senders), t.Entity)
-	d.sessions(s, float64(t.Sessions), t.Entity)
-	d.waiting(s, float64(t.Waiting), t.Entity)
+func showTraffic(s *scrape, t *broker.Traffic) {
+	s.counter("accepted_messages_total", "Messages that the entity accepted through this gateway, from senders, transactions and forwarding.", float64(t.Accepted), "entity", t.Entity)
+	s.counter("absorbed_messages_total", "Messages that were accepted but not stored: duplicates, and messages that routers dropped or sent elsewhere.", float64(t.Absorbed), "entity", t.Entity)
+	s.counter("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", float64(t.Cancelled), "entity", t.Entity)
+	s.gauge("senders", "Open senders at this gateway.", float64(t.Senders), "entity", t.Entity)
+	s.gauge("sessions_held", "Sessions held through this gateway.", float64(t.Sessions), "entity", t.Entity)
+	s.gauge("session_waiters", "Clients of this gateway that wait for the next available session.", float64(t.Waiting), "entity", t.Entity)
 	if t.Breaker != "" && t.Entity != others {
-		d.breaker(s, truth(t.Breaker != "closed"), t.Entity)
-		d.opened(s, float64(t.Opened), t.Entity)
+		s.gauge("circuit_breaker_open", "1 while the entity's circuit breaker is open or half-open at this gateway.", truth(t.Breaker != "closed"), "entity", t.Entity)
+		s.counter("circuit_breaker_openings_total", "How often the entity's circuit breaker has opened at this gateway.", float64(t.Opened), "entity", t.Entity)
 	}
 	if t.PerSecond > 0 && t.Entity != others {
-		d.rate(s, t.PerSecond, t.Entity)
+		s.gauge("rate_limit_messages_per_second", "Deliveries per second that the entity's rate limit allows, over all gateways.", t.PerSecond, "entity", t.Entity)
 	}
 	for sub := range t.Queues {
 		o, queue := &t.Queues[sub], queues[sub]
 		if core.SubQueue(sub) != core.Main && *o == (broker.QueueTraffic{}) {
 			continue // most sub-queues are never used
 		}
-		d.delivered(s, float64(o.Delivered), t.Entity, queue)
-		d.moved(s, float64(o.Moved), t.Entity, queue)
-		d.lost(s, float64(o.LocksLost), t.Entity, queue)
-		d.receivers(s, float64(o.Receivers), t.Entity, queue)
-		d.credit(s, float64(o.Credit), t.Entity, queue)
+		s.counter("delivered_messages_total", "Deliveries to receivers, including repeated deliveries of a message.", float64(o.Delivered), "entity", t.Entity, "queue", queue)
+		s.counter("moved_messages_total", "Messages that this gateway forwarded, published when due, or dead-lettered because forwarding or publishing failed.", float64(o.Moved), "entity", t.Entity, "queue", queue)
+		s.counter("locks_lost_total", "Settlements that arrived after the lock had ended.", float64(o.LocksLost), "entity", t.Entity, "queue", queue)
+		s.gauge("receivers", "Open receivers at this gateway, without session receivers.", float64(o.Receivers), "entity", t.Entity, "queue", queue)
+		s.gauge("receiver_credit_messages", "Credit of the open receivers: how many more messages they accept.", float64(o.Credit), "entity", t.Entity, "queue", queue)
 		for outcome, n := range o.Settled {
-			d.settled(s, float64(n), t.Entity, queue, core.Outcome(outcome).String())
+			s.counter("settled_messages_total", "Settlements through this gateway, by outcome; receive-and-delete counts as complete.", float64(n), "entity", t.Entity, "queue", queue, "outcome", core.Outcome(outcome).String())
 		}
 	}
 }

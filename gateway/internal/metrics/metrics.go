@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,15 +58,11 @@ func New(o Options) *Metrics {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
 	m.spaces.own.left, m.spaces.others.left = o.MaxEntities, o.MaxEntities
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: prefix, Name: "build_info", Help: "Always 1; the label version contains the version of the program.",
-		ConstLabels: prometheus.Labels{"version": o.Version},
+	m.register(func(s *scrape) {
+		s.gauge("build_info", "Always 1; the label version contains the version of the program.", 1, "version", o.Version)
+		s.gauge("namespaces", "Namespaces that this gateway serves, including those without their own series.", float64(m.spaces.count()))
 	})
-	info.Set(1)
-	var c collector
-	served := c.gauge("namespaces", "Namespaces that this gateway serves, including those without their own series.")
-	m.register(&c, func(s scrape) { served(s, float64(m.spaces.count())) })
-	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -80,9 +77,9 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 }
 
 // scrape has the values of one collector. Values of a metric with equal labels are added up.
-type scrape = *values
-
-type values struct {
+type scrape struct {
+	labels     prometheus.Labels           // of all its metrics
+	descs      map[string]*prometheus.Desc // by name
 	sums       map[sample]float64
 	histograms []prometheus.Metric
 }
@@ -94,49 +91,48 @@ type sample struct {
 	n      int
 }
 
-type metric func(s scrape, v float64, labels ...string)
+// gauge adds v to a gauge. labels are names, each with its value after it.
+func (s *scrape) gauge(name, help string, v float64, labels ...string) {
+	s.add(prometheus.GaugeValue, name, help, v, labels)
+}
+
+func (s *scrape) counter(name, help string, v float64, labels ...string) {
+	s.add(prometheus.CounterValue, name, help, v, labels)
+}
+
+func (s *scrape) add(kind prometheus.ValueType, name, help string, v float64, labels []string) {
+	x := sample{kind: kind}
+	var names []string
+	for pair := range slices.Chunk(labels, 2) {
+		names = append(names, pair[0])
+		x.labels[x.n] = pair[1]
+		x.n++
+	}
+	x.of = s.describe(name, help, names...)
+	s.sums[x] += v
+}
+
+func (s *scrape) describe(name, help string, labels ...string) *prometheus.Desc {
+	if s.descs[name] == nil {
+		s.descs[name] = prometheus.NewDesc(prefix+"_"+name, help, labels, s.labels)
+	}
+	return s.descs[name]
+}
 
 type collector struct {
 	labels  prometheus.Labels // of all its metrics
-	descs   []*prometheus.Desc
-	collect func(scrape)
+	collect func(*scrape)
 }
 
-func inNamespace(name string) *collector {
-	return &collector{labels: prometheus.Labels{"namespace": name}}
+func inNamespace(name string, collect func(*scrape)) *collector {
+	return &collector{prometheus.Labels{"namespace": name}, collect}
 }
 
-func (c *collector) gauge(name, help string, labels ...string) metric {
-	return c.metric(prometheus.GaugeValue, name, help, labels)
-}
-
-func (c *collector) counter(name, help string, labels ...string) metric {
-	return c.metric(prometheus.CounterValue, name, help, labels)
-}
-
-func (c *collector) metric(kind prometheus.ValueType, name, help string, labels []string) metric {
-	d := c.describe(name, help, labels...)
-	return func(s scrape, v float64, labels ...string) {
-		x := sample{of: d, kind: kind}
-		x.n = copy(x.labels[:], labels)
-		s.sums[x] += v
-	}
-}
-
-func (c *collector) describe(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc(prefix+"_"+name, help, labels, c.labels)
-	c.descs = append(c.descs, d)
-	return d
-}
-
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		ch <- d
-	}
-}
+// Describe tells nothing in advance: the values that Collect returns describe themselves.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	s := &values{sums: map[sample]float64{}}
+	s := &scrape{labels: c.labels, descs: map[string]*prometheus.Desc{}, sums: map[sample]float64{}}
 	c.collect(s)
 	for x, v := range s.sums {
 		ch <- prometheus.MustNewConstMetric(x.of, x.kind, v, x.labels[:x.n]...)
@@ -146,7 +142,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (m *Metrics) register(c *collector, collect func(scrape)) {
-	c.collect = collect
-	m.registry.MustRegister(c)
+func (m *Metrics) register(collect func(*scrape)) {
+	m.registry.MustRegister(&collector{collect: collect})
 }

@@ -7,21 +7,15 @@ import (
 )
 
 func (m *Metrics) Plugins(states func() []host.State) {
-	var c collector
-	ready := c.gauge("plugin_ready", "1 if the plugin answers.", "plugin")
-	calls := c.counter("plugin_calls_total", "Calls of the plugin, by result: answered, late or failed.", "plugin", "result")
-	messages := c.counter("plugin_messages_total", "Messages that the plugin has answered.", "plugin")
-	waiting := c.gauge("plugin_waiting_messages", "Messages that wait for the plugin.", "plugin")
-	launches := c.counter("plugin_launches_total", "How often the plugin's process has started.", "plugin")
-	m.register(&c, func(s scrape) {
+	m.register(func(s *scrape) {
 		for _, p := range states() {
-			ready(s, truth(p.Condition == host.Ready), p.Name)
-			calls(s, float64(p.Calls.Answered), p.Name, "answered")
-			calls(s, float64(p.Calls.Late), p.Name, "late")
-			calls(s, float64(p.Calls.Failed), p.Name, "failed")
-			messages(s, float64(p.Calls.Messages), p.Name)
-			waiting(s, float64(p.Calls.Waiting), p.Name)
-			launches(s, float64(p.Launches), p.Name)
+			s.gauge("plugin_ready", "1 if the plugin answers.", truth(p.Condition == host.Ready), "plugin", p.Name)
+			for result, n := range map[string]int64{"answered": p.Calls.Answered, "late": p.Calls.Late, "failed": p.Calls.Failed} {
+				s.counter("plugin_calls_total", "Calls of the plugin, by result: answered, late or failed.", float64(n), "plugin", p.Name, "result", result)
+			}
+			s.counter("plugin_messages_total", "Messages that the plugin has answered.", float64(p.Calls.Messages), "plugin", p.Name)
+			s.gauge("plugin_waiting_messages", "Messages that wait for the plugin.", float64(p.Calls.Waiting), "plugin", p.Name)
+			s.counter("plugin_launches_total", "How often the plugin's process has started.", float64(p.Launches), "plugin", p.Name)
 		}
 	})
 }
@@ -34,25 +28,19 @@ func truth(is bool) float64 {
 }
 
 func newStages(namespace string, counts func() []broker.StageCounts) *collector {
-	c := inNamespace(namespace)
-	messages := c.counter("stage_messages_total", "Decisions of the stages of pipelines, by result.", "stage", "plugin", "result")
-	routed := c.counter("stage_routed_messages_total", "Messages that a stage routed to other entities, whether or not this entity also keeps them.", "stage", "plugin")
-	mismatched := c.counter("schema_mismatches_total", "Messages that did not match the schema of their queue or topic, whether the gateway refused or accepted them.")
-	c.collect = func(s scrape) {
+	return inNamespace(namespace, func(s *scrape) {
 		for _, n := range counts() {
-			result := func(name string, count int64) { messages(s, float64(count), n.Kind, n.Router, name) }
-			result("passed", max(n.Judged-n.Dropped-n.DeadLettered-n.Rejected, 0))
-			result("dropped", n.Dropped)
-			result("dead_lettered", n.DeadLettered)
-			result("rejected", n.Rejected)
-			result("parked", n.Parked)
-			result("passed_unjudged", n.Passed)
-			result("refused", n.Refused)
-			if n.Kind == core.StageSchema.String() {
-				mismatched(s, float64(n.Mismatched))
+			for result, count := range map[string]int64{
+				"passed":  max(n.Judged-n.Dropped-n.DeadLettered-n.Rejected, 0),
+				"dropped": n.Dropped, "dead_lettered": n.DeadLettered, "rejected": n.Rejected,
+				"parked": n.Parked, "passed_unjudged": n.Passed, "refused": n.Refused,
+			} {
+				s.counter("stage_messages_total", "Decisions of the stages of pipelines, by result.", float64(count), "stage", n.Kind, "plugin", n.Router, "result", result)
 			}
-			routed(s, float64(n.Routed), n.Kind, n.Router)
+			if n.Kind == core.StageSchema.String() {
+				s.counter("schema_mismatches_total", "Messages that did not match the schema of their queue or topic, whether the gateway refused or accepted them.", float64(n.Mismatched))
+			}
+			s.counter("stage_routed_messages_total", "Messages that a stage routed to other entities, whether or not this entity also keeps them.", float64(n.Routed), "stage", n.Kind, "plugin", n.Router)
 		}
-	}
-	return c
+	})
 }

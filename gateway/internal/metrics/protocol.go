@@ -40,7 +40,7 @@ func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	for i := range p.operations {
 		p.operations[i].refused = make([]atomic.Uint64, len(codes))
 	}
-	p.show(m)
+	m.registry.MustRegister(&collector{prometheus.Labels{"protocol": name}, p.show})
 	return p
 }
 
@@ -98,26 +98,19 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// show registers the counters. Operations and refusals have no series while their count is zero.
-func (p *protocol) show(m *Metrics) {
-	c := collector{labels: prometheus.Labels{"protocol": p.name}}
-	asked := c.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", "operation")
-	refused := c.counter("refusals_total", "Operations that were refused or failed.", "operation", "code")
-	sent := c.counter("sent_messages_total", "Messages that clients sent outside of transactions and the gateway accepted.")
-	received := c.counter("received_messages_total", "Messages that were delivered to clients.")
-	m.register(&c, func(s scrape) {
-		sent(s, float64(p.sent.Load()))
-		received(s, float64(p.delivered.Load()))
-		for o := range operations {
-			counts, name := &p.operations[o], strings.ReplaceAll(o.String(), "-", "_")
-			if n := counts.asked.Load(); n > 0 {
-				asked(s, float64(n), name)
-			}
-			for i := range counts.refused {
-				if n := counts.refused[i].Load(); n > 0 {
-					refused(s, float64(n), name, string(codes[i]))
-				}
+// show shows the counters. Operations and refusals have no series while their count is zero.
+func (p *protocol) show(s *scrape) {
+	s.counter("sent_messages_total", "Messages that clients sent outside of transactions and the gateway accepted.", float64(p.sent.Load()))
+	s.counter("received_messages_total", "Messages that were delivered to clients.", float64(p.delivered.Load()))
+	for o := range operations {
+		counts, name := &p.operations[o], strings.ReplaceAll(o.String(), "-", "_")
+		if n := counts.asked.Load(); n > 0 {
+			s.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", float64(n), "operation", name)
+		}
+		for i := range counts.refused {
+			if n := counts.refused[i].Load(); n > 0 {
+				s.counter("refusals_total", "Operations that were refused or failed.", float64(n), "operation", name, "code", string(codes[i]))
 			}
 		}
-	})
+	}
 }

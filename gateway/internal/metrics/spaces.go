@@ -78,12 +78,10 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 		shared = &s.own
 	}
 	newSpace := func(a *allowance) *space {
-		c := inNamespace(name)
 		x := &space{name: name, registry: prometheus.NewRegistry(), entities: &entities{
-			source: source, allowance: a, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, show: describeEntities(c),
+			source: source, allowance: a, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{},
 		}}
-		c.collect = x.entities.collect
-		x.registry.MustRegister(c, newStages(name, source.Stages))
+		x.registry.MustRegister(inNamespace(name, x.entities.collect), newStages(name, source.Stages))
 		if states != nil {
 			x.registry.MustRegister(newRemotes(name, states))
 		}
@@ -148,16 +146,13 @@ func countAll(of []*space) {
 }
 
 func remainder(of []*space) *collector {
-	c := inNamespace(others)
-	show := describeEntities(c)
-	c.collect = func(s scrape) {
-		show.traffic(s, &broker.Traffic{Entity: others}) // zeros, even without traffic
+	return inNamespace(others, func(s *scrape) {
+		showTraffic(s, &broker.Traffic{Entity: others}) // zeros, even without traffic
 		for _, x := range of {
 			for _, t := range x.entities.source.Traffic() {
 				t.Entity = others
-				show.traffic(s, &t)
+				showTraffic(s, &t)
 			}
 		}
-	}
-	return c
+	})
 }

@@ -11,42 +11,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis"
 )
 
-type storeCall int
-
-const (
-	callAppend storeCall = iota
-	callPublish
-	callCommit
-	callLock
-	callLockDeferred
-	callSettle
-	callRenew
-	callPeek
-	callCancel
-	callSweep
-	callStats
-	callAcceptSession
-	callRenewSession
-	callReleaseSession
-	callSessionState
-	storeCalls // number of kinds
-)
-
-func (c storeCall) String() string {
-	return [...]string{
-		"append", "publish", "commit", "lock", "lock_deferred", "settle", "renew", "peek", "cancel", "sweep", "stats",
-		"accept_session", "renew_session", "release_session", "session_state",
-	}[c]
+// measure has the metrics of one kind of store call.
+type measure struct {
+	seconds  prometheus.Observer
+	failures prometheus.Counter
+	messages prometheus.Observer // nil for calls without several messages
 }
-
-// messageCalls have several messages each.
-var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
 
 type store struct {
 	core.Store
-	seconds  [storeCalls]prometheus.Observer
-	messages [storeCalls]prometheus.Observer // for messageCalls; otherwise nil
-	failures [storeCalls]prometheus.Counter
+	calls map[string]*measure // never changes
 }
 
 func (m *Metrics) Store(inner core.Store) core.Store {
@@ -62,13 +36,15 @@ func (m *Metrics) Store(inner core.Store) core.Store {
 		Namespace: prefix, Name: "store_call_failures_total", Help: "Store calls that failed or got no answer.",
 	}, []string{"call"})
 	m.registry.MustRegister(seconds, messages, failures)
-	s := &store{Store: inner}
-	for c := range storeCalls {
-		s.seconds[c] = seconds.WithLabelValues(c.String())
-		s.failures[c] = failures.WithLabelValues(c.String())
+	s := &store{inner, map[string]*measure{}}
+	for _, call := range []string{
+		"append", "publish", "commit", "lock", "lock_deferred", "settle", "renew", "peek", "cancel", "sweep", "stats",
+		"accept_session", "renew_session", "release_session", "session_state",
+	} {
+		s.calls[call] = &measure{seconds: seconds.WithLabelValues(call), failures: failures.WithLabelValues(call)}
 	}
-	for _, c := range messageCalls {
-		s.messages[c] = messages.WithLabelValues(c.String())
+	for _, call := range []string{"append", "publish", "commit", "lock", "settle", "renew"} {
+		s.calls[call].messages = messages.WithLabelValues(call)
 	}
 	return s
 }
@@ -92,19 +68,19 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 }
 
 // done counts a call, and its failure if the store was busy or broken.
-func (s *store) done(c storeCall, began time.Time, err *error) {
-	s.seconds[c].Observe(time.Since(began).Seconds())
+func (s *store) done(call string, began time.Time, err *error) {
+	s.calls[call].seconds.Observe(time.Since(began).Seconds())
 	if *err == nil {
 		return
 	}
 	if code := core.CodeOf(*err); code == core.Busy || code == core.Internal {
-		s.failures[c].Inc()
+		s.calls[call].failures.Inc()
 	}
 }
 
-func (s *store) had(c storeCall, began time.Time, messages int, err *error) {
-	s.done(c, began, err)
-	s.messages[c].Observe(float64(messages))
+func (s *store) had(call string, began time.Time, messages int, err *error) {
+	s.done(call, began, err)
+	s.calls[call].messages.Observe(float64(messages))
 }
 
 // lastOf returns the last answer, which has the error if the store failed during the call.
@@ -119,7 +95,7 @@ func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core
 	began, n := time.Now(), core.CountOf(groups)
 	answers := p.Operations.Append(ctx, groups)
 	last := lastOf(answers)
-	p.had(callAppend, began, n, &last.Err)
+	p.had("append", began, n, &last.Err)
 	return answers
 }
 
@@ -127,13 +103,13 @@ func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.
 	began, n := time.Now(), core.CountOf(groups)
 	answers := p.Operations.Publish(ctx, version, groups)
 	last := lastOf(answers)
-	p.had(callPublish, began, n, &last.Err)
+	p.had("publish", began, n, &last.Err)
 	return answers
 }
 
 func (p *partition) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
 	n := len(w.Messages) + len(w.Publications) + len(w.Transfers) + len(w.Settlements) + len(w.Cancels)
-	defer p.had(callCommit, time.Now(), n, &err)
+	defer p.had("commit", time.Now(), n, &err)
 	return p.Operations.Commit(ctx, w)
 }
 
@@ -141,9 +117,9 @@ func (p *partition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delive
 	began := time.Now()
 	ds, next, err := p.Operations.Lock(ctx, r)
 	if r.Deferred {
-		p.done(callLockDeferred, began, &err)
+		p.done("lock_deferred", began, &err)
 	} else {
-		p.had(callLock, began, len(ds), &err)
+		p.had("lock", began, len(ds), &err)
 	}
 	return ds, next, err
 }
@@ -152,7 +128,7 @@ func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) [
 	began := time.Now()
 	errs := p.Operations.Settle(ctx, settlements)
 	last := lastOf(errs)
-	p.had(callSettle, began, len(settlements), &last)
+	p.had("settle", began, len(settlements), &last)
 	return errs
 }
 
@@ -160,22 +136,22 @@ func (p *partition) Renew(ctx context.Context, tokens []core.LockToken) []core.R
 	began := time.Now()
 	renewals := p.Operations.Renew(ctx, tokens)
 	last := lastOf(renewals)
-	p.had(callRenew, began, len(tokens), &last.Err)
+	p.had("renew", began, len(tokens), &last.Err)
 	return renewals
 }
 
 func (p *partition) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
-	defer p.done(callPeek, time.Now(), &err)
+	defer p.done("peek", time.Now(), &err)
 	return p.Operations.Peek(ctx, r)
 }
 
 func (p *partition) Cancel(ctx context.Context, numbers []int64) (err error) {
-	defer p.done(callCancel, time.Now(), &err)
+	defer p.done("cancel", time.Now(), &err)
 	return p.Operations.Cancel(ctx, numbers)
 }
 
 func (p *partition) Sweep(ctx context.Context) (next time.Time, err error) {
-	defer p.done(callSweep, time.Now(), &err)
+	defer p.done("sweep", time.Now(), &err)
 	return p.Operations.Sweep(ctx)
 }
 
@@ -186,39 +162,38 @@ func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for i := range counted {
 		err = cmp.Or(err, counted[i].Err)
 	}
-	s.done(callStats, began, &err)
+	s.done("stats", began, &err)
 	return counted
 }
 
 func (p *partition) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
-	defer p.done(callAcceptSession, time.Now(), &err)
+	defer p.done("accept_session", time.Now(), &err)
 	return p.Operations.AcceptSession(ctx, r)
 }
 
 func (p *partition) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
-	defer p.done(callRenewSession, time.Now(), &err)
+	defer p.done("renew_session", time.Now(), &err)
 	return p.Operations.RenewSession(ctx, l)
 }
 
 func (p *partition) ReleaseSession(ctx context.Context, l core.SessionLock) (err error) {
-	defer p.done(callReleaseSession, time.Now(), &err)
+	defer p.done("release_session", time.Now(), &err)
 	return p.Operations.ReleaseSession(ctx, l)
 }
 
 func (p *partition) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
-	defer p.done(callSessionState, time.Now(), &err)
+	defer p.done("session_state", time.Now(), &err)
 	return p.Operations.SessionState(ctx, l)
 }
 
 func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) (err error) {
-	defer p.done(callSessionState, time.Now(), &err)
+	defer p.done("session_state", time.Now(), &err)
 	return p.Operations.SetSessionState(ctx, l, state)
 }
 
 func (m *Metrics) Flushes(tell func() []redis.Flushes) {
-	var c collector
-	sizes := c.describe("redis_flush_items", "Messages or locks of several calls that were sent to Redis together.", "call")
-	m.register(&c, func(s scrape) {
+	m.register(func(s *scrape) {
+		sizes := s.describe("redis_flush_items", "Messages or locks of several calls that were sent to Redis together.", "call")
 		for _, told := range tell() {
 			buckets, sum := map[float64]uint64{}, uint64(0)
 			for i, n := range told.Counts {
@@ -233,11 +208,9 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 }
 
 func (m *Metrics) Failures(tell func() []redis.Failure) {
-	var c collector
-	failures := c.counter("redis_failures_total", "Operations that failed because Redis was unavailable, by cause.", "cause")
-	m.register(&c, func(s scrape) {
+	m.register(func(s *scrape) {
 		for _, told := range tell() {
-			failures(s, float64(told.Count), told.Cause)
+			s.counter("redis_failures_total", "Operations that failed because Redis was unavailable, by cause.", float64(told.Count), "cause", told.Cause)
 		}
 	})
 }
