@@ -23,7 +23,7 @@ type emulator struct {
 	r       *report
 	values  map[string]any
 	skipped []string
-	paths   map[string]string // path in Config.json, by path of the setting
+	paths   map[string]string // path in an ARM template, by path in the form of Config.json; nil for the emulator's own file
 	assumes map[string]any    // values of settings that Config.json omits
 	assumed int               // number of used assumes
 }
@@ -116,6 +116,9 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 	entry := map[string]any{"name": name}
 	e.r.origins[path+".name"] = e.origin(at + ".Name")
 	known := settings(settingsType)
+	if policies := member(v, "Policies"); policies != nil && e.paths != nil {
+		entry["policies"] = policies
+	}
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
 		i := slices.IndexFunc(known, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })

@@ -40,7 +40,9 @@ type QueueSettings struct {
 
 func (q *QueueSettings) Apply(s *core.Settings) {
 	overlay(q, s)
-	addAccessRules(s, q.Policies)
+	if len(q.Policies) > 0 {
+		s.AuthorizationRules = accessRules(q.Policies)
+	}
 }
 
 type Topic struct {
@@ -70,7 +72,9 @@ type TopicSettings struct {
 
 func (t *TopicSettings) Apply(s *core.Settings) {
 	overlay(t, s)
-	addAccessRules(s, t.Policies)
+	if len(t.Policies) > 0 {
+		s.AuthorizationRules = accessRules(t.Policies)
+	}
 }
 
 // Subscription gets the messages that match one of its rules: all messages if Rules is nil, and
@@ -122,24 +126,6 @@ func configured[T EntitySettings](given *T) iter.Seq2[reflect.StructField, refle
 	}
 }
 
-// each calls visit for each configured setting. alone has only this setting.
-func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
-	for f, v := range configured(given) {
-		alone := new(T)
-		reflect.ValueOf(alone).Elem().FieldByIndex(f.Index).Set(v)
-		visit(f.Tag.Get("config"), alone)
-	}
-}
-
-func addAccessRules(s *core.Settings, policies []Policy) {
-	if len(policies) > 0 {
-		s.AuthorizationRules = nil
-	}
-	for _, p := range policies {
-		s.AuthorizationRules = append(s.AuthorizationRules, p.Rule())
-	}
-}
-
 func (p Policy) Rule() core.AccessRule {
 	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Certificate: p.Certificate, Rights: p.Rights}
 }
@@ -158,14 +144,9 @@ func (n *names) add(name string) bool {
 	return true
 }
 
-func Given[T EntitySettings](given *T) (all []GivenSetting) {
+func Given[T EntitySettings](given *T) (all []*core.Setting) {
 	for f := range configured(given) {
-		all = append(all, GivenSetting{f.Tag.Get("config"), core.SettingNamed(f.Name)})
+		all = append(all, core.SettingNamed(f.Name))
 	}
 	return all
-}
-
-type GivenSetting struct {
-	Name string // in a configuration file
-	*core.Setting
 }

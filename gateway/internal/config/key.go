@@ -20,6 +20,7 @@ type NewKey struct {
 	Policy string
 	Key    string
 	File   string
+	of     *Policy
 }
 
 // completeKeys gives each policy without a key the key that is stored for it, or a new one for
@@ -63,7 +64,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		p.Key = RandomKey()
-		c.newKeys = append(c.newKeys, NewKey{p.Name, p.Key, file})
+		c.newKeys = append(c.newKeys, NewKey{p.Name, p.Key, file, p})
 	default:
 		r.add(path, "the key of policy %q cannot be read: %v", p.Name, err)
 	}

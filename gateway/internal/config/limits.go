@@ -29,9 +29,12 @@ func (c *Config) validateLimits(r *report) {
 		}
 		return
 	}
-	if n := utf8.RuneCountInString(c.Namespace); n < limits.MinNamespaceName || n > limits.MaxNamespaceName {
-		r.add("namespace", "%q has %d characters: with --strict it must have %d to %d", c.Namespace, n, limits.MinNamespaceName, limits.MaxNamespaceName)
+	named := func(path, name string) {
+		if n := utf8.RuneCountInString(name); n < limits.MinNamespaceName || n > limits.MaxNamespaceName {
+			r.add(path, "%q has %d characters: with --strict it must have %d to %d", name, n, limits.MinNamespaceName, limits.MaxNamespaceName)
+		}
 	}
+	named("namespace", c.Namespace)
 	if n := len(c.AllPolicies()); n > limits.MaxPolicies {
 		r.add("policies", "the namespace has %d policies, including %s: with --strict at most %d are allowed", n, DevPolicy, limits.MaxPolicies)
 	}
@@ -43,10 +46,7 @@ func (c *Config) validateLimits(r *report) {
 	}
 	c.eachContents(func(prefix, _ string, h *Contents) { h.validateLimits(prefix, &limits, r) })
 	for i := range c.Namespaces {
-		n, path := &c.Namespaces[i], elementPath("namespaces", i)
-		if chars := utf8.RuneCountInString(n.Name); chars < limits.MinNamespaceName || chars > limits.MaxNamespaceName {
-			r.add(path+".name", "%q has %d characters: with --strict it must have %d to %d", n.Name, chars, limits.MinNamespaceName, limits.MaxNamespaceName)
-		}
+		named(elementPath("namespaces", i)+".name", c.Namespaces[i].Name)
 	}
 }
 

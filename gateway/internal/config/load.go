@@ -61,8 +61,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	c.Traces.inherit(environ, r)
 	c.eachContents(func(prefix, namespace string, h *Contents) { h.completeKeys(prefix, namespace, c, environ, r) })
 	c.validate(r)
-	c.completeHooks(environ, r)
-	c.completePushes(environ, r)
+	c.completeWebhooks(environ, r)
 	return c, r
 }
 

@@ -96,18 +96,9 @@ func (c *Config) validateNamespaces(r *report) {
 	names.add(c.Namespace)
 	for i := range c.Namespaces {
 		n, path := &c.Namespaces[i], elementPath("namespaces", i)
-		if err := namespaces.CheckName(n.Name); err != nil {
-			r.add(path+".name", "%v", err)
-		} else if !names.add(n.Name) {
-			r.add(path+".name", "%q is listed twice (names are case-insensitive): remove one", n.Name)
-		}
+		r.unique(path+".name", n.Name, namespaces.CheckName(n.Name), &names, "%q is listed twice (names are case-insensitive): remove one")
 		for h, host := range n.Hosts {
-			at := elementPath(path+".hosts", h)
-			if err := namespaces.CheckHost(host); err != nil {
-				r.add(at, "%v", err)
-			} else if !hosts.add(host) {
-				r.add(at, "host %s is listed twice, but can only belong to one namespace: remove one", host)
-			}
+			r.unique(elementPath(path+".hosts", h), host, namespaces.CheckHost(host), &hosts, "host %s is listed twice, but can only belong to one namespace: remove one")
 		}
 		if len(n.Hosts) > namespaces.MaxHosts {
 			r.add(path+".hosts", "the namespace has %d hosts, but may have at most %d: remove some", len(n.Hosts), namespaces.MaxHosts)
@@ -165,5 +156,8 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	validateSelectors(prefix+"explain", "a queue or topic", h.Histories, r)
 	h.validateSchedules(prefix+"schedules", r)
 	h.validateFaults(prefix, r)
-	h.validateRemotes(prefix, namespace, r)
+	var remotes names
+	for i := range h.Remotes {
+		h.Remotes[i].validate(elementPath(prefix+"remotes", i), namespace, &remotes, r)
+	}
 }

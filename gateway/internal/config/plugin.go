@@ -24,13 +24,6 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-func (c *Config) validatePlugins(r *report) {
-	var taken names
-	for i := range c.Plugins {
-		c.Plugins[i].validate(elementPath("plugins", i), &taken, r)
-	}
-}
-
 func (p *Plugin) validate(path string, taken *names, r *report) {
 	r.name(path, "plugin", p.Name, taken, "")
 	if p.Path == "" {

@@ -84,13 +84,6 @@ func (m *Remote) TakesBatches() bool {
 	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
 }
 
-func (h *Contents) validateRemotes(prefix, self string, r *report) {
-	var taken names
-	for i := range h.Remotes {
-		h.Remotes[i].validate(elementPath(prefix+"remotes", i), self, &taken, r)
-	}
-}
-
 func (m *Remote) validate(path, self string, taken *names, r *report) {
 	r.name(path, "remote", m.Name, taken, "")
 	m.validateEndpoint(path, self, r)

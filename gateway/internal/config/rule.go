@@ -162,24 +162,21 @@ func writtenProperties(p core.Properties) map[string]any {
 
 func writtenValue(v any) any {
 	switch n := v.(type) {
+	case nil:
+		return map[string]any{nullType: true}
 	case string, bool, int32:
 		return v
 	case int64:
-		if n != int64(int32(n)) {
-			return v
+		if n == int64(int32(n)) { // without its type, it would be read as an int
+			return map[string]any{"$long": n}
 		}
+		return v
 	case float64:
 		if n != math.Trunc(n) && !math.IsNaN(n) {
 			return v
 		}
 	}
 	var written any
-	switch n := v.(type) {
-	case nil:
-		return map[string]any{nullType: true}
-	case int64: // without its type, it would be read as an int
-		return map[string]any{"$long": n}
-	}
 	_ = json.Unmarshal(typedjson.Value(v), &written) // typedjson.Value returns valid JSON
 	return written
 }

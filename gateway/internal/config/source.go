@@ -55,11 +55,14 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	Bind(flags)
 	_ = flags.Set(name, path)  // the flag accepts any text
 	_ = flags.Set("data", ".") // not used, but required
-	c, err := Load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
-	if err != nil {
+	c, r := load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
+	if err := r.err(); err != nil {
 		return nil, err
 	}
-	c.dropMadeKeys()
+	for _, k := range c.newKeys {
+		k.of.Key = ""
+	}
+	c.overridePolicies()
 	if o.Namespace == "" || o.Namespace == c.Namespace {
 		return &Source{c.Contents, c.Skipped}, nil
 	}
@@ -88,22 +91,6 @@ func formOfFile(path string, data []byte) (flag string, template any, err error)
 	return fileFlag, nil, nil
 }
 
-func (c *Config) dropMadeKeys() {
-	made := map[string]bool{}
-	for _, k := range c.newKeys {
-		made[k.Key] = true
-	}
-	c.eachContents(func(_, _ string, h *Contents) {
-		for _, policies := range h.allPolicies() {
-			for i := range policies {
-				if made[policies[i].Key] {
-					policies[i].Key = ""
-				}
-			}
-		}
-	})
-}
-
 // template converts an ARM template to the form of the emulator's file, whose objects have the same
 // properties.
 type template struct {
@@ -112,9 +99,8 @@ type template struct {
 	queues   []any
 	topics   []any
 	policies []any
-	paths    map[string]string // path in the template, by path in the emulator's form
-	index    map[string]int    // index of each object, by its list's path and its name
-	others   []string          // types of resources of other services
+	index    map[string]int // index of each object, by its list's path and its name
+	others   []string       // types of resources of other services
 }
 
 func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
@@ -125,8 +111,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 		r.addAt(origin{source: path, path: p.Path}, "%s", p.Text)
 	}
 	values := map[string]any{}
-	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, paths: map[string]string{}, index: map[string]int{}}
-	t.e.paths = t.paths
+	t := &template{e: &emulator{path: path, r: r, values: values, paths: map[string]string{}}, chosen: o.Namespace, index: map[string]int{}}
 	t.choose(found)
 	for i := range found {
 		t.add(&found[i])
@@ -135,19 +120,15 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	for _, typ := range slices.Compact(t.others) {
 		t.e.skip("resources of the type %s: Crosstown has no such resource", typ)
 	}
-	t.e.add("queues", t.queues, "Queues", t.queue)
-	t.e.add("topics", t.topics, "Topics", t.topic)
+	t.e.add("queues", t.queues, "Queues", t.e.queue)
+	t.e.add("topics", t.topics, "Topics", t.e.topic)
 	if t.policies != nil {
 		values["policies"] = t.policies
 	}
 	var c Config
 	decode(r, values, reflect.ValueOf(&c.Contents).Elem(), "")
-	named := c.keyless(DevKey)
 	c.validatePolicies("", &c, r)
 	c.validateEntities("", r)
-	for _, p := range named {
-		p.Key = ""
-	}
 	return &Source{c.Contents, t.e.skipped}, r.err()
 }
 
@@ -189,29 +170,6 @@ func readsOfTemplate(kind, property string) bool {
 		return property == "" || strings.EqualFold(property, "rights")
 	}
 	return kind == "topics/subscriptions/rules"
-}
-
-func (h *Contents) keyless(key string) (all []*Policy) {
-	for _, list := range h.allPolicies() {
-		for i := range list {
-			if p := &list[i]; p.Key == "" {
-				p.Key = key
-				all = append(all, p)
-			}
-		}
-	}
-	return all
-}
-
-func (h *Contents) allPolicies() [][]Policy {
-	all := [][]Policy{h.Policies}
-	for i := range h.Queues {
-		all = append(all, h.Queues[i].Policies)
-	}
-	for i := range h.Topics {
-		all = append(all, h.Topics[i].Policies)
-	}
-	return all
 }
 
 func (t *template) choose(found []arm.Resource) {
@@ -267,11 +225,11 @@ func (t *template) add(r *arm.Resource) {
 	case "queues":
 		queue, at := t.named(&t.queues, "Queues", names[0])
 		fill(queue, r.Properties)
-		t.paths[at] = r.Path
+		t.e.paths[at] = r.Path
 	case "topics":
 		topic, at := t.named(&t.topics, "Topics", names[0])
 		fill(topic, r.Properties)
-		t.paths[at] = r.Path
+		t.e.paths[at] = r.Path
 	case "topics/subscriptions", "topics/subscriptions/rules":
 		topic, at := t.named(&t.topics, "Topics", names[0])
 		into, at := t.below(topic, at, "Subscriptions", names[1], r.Path)
@@ -314,7 +272,7 @@ func (t *template) below(owner map[string]any, at, member, name, place string) (
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)
 	owner[member] = list
-	t.paths[path] = place
+	t.e.paths[path] = place
 	return o, path
 }
 
@@ -352,19 +310,4 @@ func ruleProperties(properties map[string]any) map[string]any {
 		}
 	}
 	return kept
-}
-
-func (t *template) queue(v any, at, path string) map[string]any {
-	return withPolicies(v, t.e.queue(v, at, path))
-}
-
-func (t *template) topic(v any, at, path string) map[string]any {
-	return withPolicies(v, t.e.topic(v, at, path))
-}
-
-func withPolicies(v any, entry map[string]any) map[string]any {
-	if policies, ok := member(v, "Policies").([]any); ok {
-		entry["policies"] = policies
-	}
-	return entry
 }

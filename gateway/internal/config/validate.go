@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 	"reflect"
@@ -52,7 +53,10 @@ func (c *Config) validate(r *report) {
 	c.validateAdmin(r)
 	validateOrigins(r, "websocket.origins", c.WebSocket.Origins)
 	validateOrigins(r, "cors-origins", c.CORSOrigins)
-	c.validatePlugins(r)
+	var plugins names
+	for i := range c.Plugins {
+		c.Plugins[i].validate(elementPath("plugins", i), &plugins, r)
+	}
 	c.eachContents(func(prefix, namespace string, h *Contents) { h.validate(prefix, namespace, c, r) })
 	c.validateNamespaces(r)
 	c.validateLimits(r)
@@ -239,11 +243,7 @@ func (p *Policy) validate(path string, r *report) {
 func (h *Contents) validateEntities(prefix string, r *report) {
 	var taken names
 	named := func(path, name string) {
-		if err := core.ValidateName(name); err != nil {
-			r.add(path+".name", "%v", err)
-		} else if !taken.add(name) {
-			r.add(path+".name", "%q is listed twice (queues and topics share one set of names, which are case-insensitive): remove one", name)
-		}
+		r.unique(path+".name", name, core.ValidateName(name), &taken, "%q is listed twice (queues and topics share one set of names, which are case-insensitive): remove one")
 	}
 	for i := range h.Queues {
 		q, path := &h.Queues[i], elementPath(prefix+"queues", i)
@@ -265,11 +265,7 @@ func (t *Topic) validateSubscriptions(path string, r *report) {
 	var taken names
 	for i := range t.Subscriptions {
 		s, path := &t.Subscriptions[i], elementPath(path+".subscriptions", i)
-		if err := core.ValidateSubscriptionName(s.Name); err != nil {
-			r.add(path+".name", "%v", err)
-		} else if !taken.add(s.Name) {
-			r.add(path+".name", "subscription %q is listed twice (names are case-insensitive): remove one", s.Name)
-		}
+		r.unique(path+".name", s.Name, core.ValidateSubscriptionName(s.Name), &taken, "subscription %q is listed twice (names are case-insensitive): remove one")
 		validateSettings(path, &s.SubscriptionSettings, r)
 		validateForwarding(path, core.SubscriptionPath(t.Name, s.Name), s.ForwardTo, s.ForwardDeadLetteredMessagesTo, r)
 		s.validateRules(path, r)
@@ -280,13 +276,7 @@ func (s *Subscription) validateRules(path string, r *report) {
 	var taken names
 	for i := range s.Rules {
 		rule, path := &s.Rules[i], elementPath(path+".rules", i)
-		if err := core.ValidateRuleName(rule.Name); err != nil {
-			r.add(path+".name", "%v", err)
-			continue
-		}
-		if !taken.add(rule.Name) {
-			r.add(path+".name", "rule %q is listed twice (names are case-insensitive): remove one", rule.Name)
-		}
+		r.unique(path+".name", rule.Name, core.ValidateRuleName(rule.Name), &taken, "rule %q is listed twice (names are case-insensitive): remove one")
 		compiled, err := rule.Rule()
 		if err == nil {
 			_, err = rules.Compile(compiled)
@@ -298,13 +288,13 @@ func (s *Subscription) validateRules(path string, r *report) {
 }
 
 func validateSettings[T EntitySettings](path string, given *T, r *report) {
-	each(given, func(name string, alone *T) {
-		s := core.DefaultSettings(core.Queue)
-		overlay(alone, &s)
+	for f, v := range configured(given) {
+		s := core.DefaultSettings(core.Queue) // with one setting, so that each is checked
+		reflect.ValueOf(&s).Elem().FieldByName(f.Name).Set(v.Elem())
 		if err := s.Validate(); err != nil {
-			r.add(strings.TrimPrefix(path+"."+name, "."), "%v", err)
+			r.add(strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), "%v", err)
 		}
-	})
+	}
 }
 
 func validateForwarding(path, name string, to, deadTo *string, r *report) {
@@ -332,10 +322,19 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 
 // name checks a name of the form of pluginName. note is added to the text about two equal names.
 func (r *report) name(path, what, name string, taken *names, note string) {
+	var invalid error
 	if !pluginName.MatchString(name) {
-		r.add(path+".name", "%q is not a valid name for a %s: use 1 to 63 letters, digits, dots, underscores and hyphens", name, what)
+		invalid = fmt.Errorf("%q is not a valid name for a %s: use 1 to 63 letters, digits, dots, underscores and hyphens", name, what)
+	}
+	r.unique(path+".name", name, invalid, taken, what+" %q is listed twice (names are case-insensitive"+note+"): remove one")
+}
+
+// unique reports why name is invalid or, with the format twice, that it is in taken. It adds name to taken.
+func (r *report) unique(path, name string, invalid error, taken *names, twice string) {
+	if invalid != nil {
+		r.add(path, "%v", invalid)
 	} else if !taken.add(name) {
-		r.add(path+".name", "%s %q is listed twice (names are case-insensitive%s): remove one", what, name, note)
+		r.add(path, twice, name)
 	}
 }
 

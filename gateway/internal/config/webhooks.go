@@ -32,11 +32,14 @@ func (c *Config) Hooks() (all []webhooks.Hook) {
 	return all
 }
 
-func (c *Config) completeHooks(environ []string, r *report) {
-	var taken names
+func (c *Config) completeWebhooks(environ []string, r *report) {
+	var hooks, pushes names
 	c.eachContents(func(prefix, _ string, h *Contents) {
 		for i := range h.Hooks {
-			h.Hooks[i].complete(elementPath(prefix+"hooks", i), &taken, environ, r)
+			h.Hooks[i].complete(elementPath(prefix+"hooks", i), &hooks, environ, r)
+		}
+		for i := range h.Pushes {
+			h.Pushes[i].complete(elementPath(prefix+"pushes", i), &pushes, environ, r)
 		}
 	})
 }
@@ -114,15 +117,6 @@ func (c *Config) Pushes() (all []webhooks.PushOptions) {
 		}
 	})
 	return all
-}
-
-func (c *Config) completePushes(environ []string, r *report) {
-	var taken names
-	c.eachContents(func(prefix, _ string, h *Contents) {
-		for i := range h.Pushes {
-			h.Pushes[i].complete(elementPath(prefix+"pushes", i), &taken, environ, r)
-		}
-	})
 }
 
 func (p *Push) complete(path string, taken *names, environ []string, r *report) {

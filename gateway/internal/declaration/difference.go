@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 type Difference struct {
@@ -34,12 +35,12 @@ func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity)
 	declared, there := w.settings(), held.Settings
 	there.MaxSizeInMegabytes = config.OwnSize(&there)
 	for _, g := range w.given {
-		a, b := shownSetting(g.Setting, &declared), shownSetting(g.Setting, &there)
+		a, b := shownSetting(g, &declared), shownSetting(g, &there)
 		if g.Path && core.FoldName(a) == core.FoldName(b) {
 			continue
 		}
 		if a != b {
-			all = append(all, Difference{Entity: w.name, Property: g.Name, Declared: a, There: b, Fixed: g.Fixed})
+			all = append(all, Difference{Entity: w.name, Property: spelling.Hyphenated(g.Name), Declared: a, There: b, Fixed: g.Fixed})
 		}
 	}
 	if w.policies != nil {

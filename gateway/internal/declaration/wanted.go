@@ -27,7 +27,7 @@ type wanted struct {
 	kind  core.Kind
 	name  string
 	apply func(*core.Settings) // sets the declared settings
-	given []config.GivenSetting
+	given []*core.Setting
 	// If nil, policies and rules are not compared.
 	policies []config.Policy
 	rules    []config.Rule
