@@ -168,7 +168,7 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 		dir = filesDir(settings)
 	}
 	if dir != "" && read && !hasEntries(dir) {
-		return nil, fmt.Errorf("the directory %s is empty or missing, so there are no messages to back up: set --data to the data directory of the gateway, which contains this directory, or set --store to the URL of a Redis", dir)
+		return nil, fmt.Errorf("the gateway's messages would be in %s, which is empty or missing: set --data to the gateway's data directory, or --store to the URL of a Redis", dir)
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return openStore(c.Context(), settings, log)
@@ -263,7 +263,7 @@ func restoreArchive(c *cobra.Command, environ []string, in io.Reader) error {
 		return err
 	}
 	if !settings.KeepsFiles() {
-		return fmt.Errorf("a running gateway made this backup, so it can only be restored into a file store: use --store file and an empty --data directory. To move the messages into another store, then use crosstown backup on this directory, and crosstown restore")
+		return fmt.Errorf("a running gateway made this backup, so it can only be restored into a file store: use --store file and an empty --data directory. For another kind of store, then back up that directory with crosstown backup --data DIRECTORY, and restore the second backup")
 	}
 	head, err := file.Restore(filesDir(settings), in)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		code   int
 		wanted string
 	}{
-		{"backup --store file", exitFailure, "so there are no messages to back up: set --data to the data directory of the gateway"},
+		{"backup --store file", exitFailure, "which is empty or missing: set --data to the gateway's data directory"},
 		{"backup --store spawn", exitUsage, "the gateway cannot start a Redis: run redis-server --dir "},
 		{"backup --store memory", exitFailure, "the memory store cannot be backed up"},
 		{"restore --store memory " + broken, exitFailure, "the backup is damaged at line 1: "},
@@ -191,10 +191,10 @@ func TestADamagedBackupIsRefusedWithItsLineAndNothingIsRestored(t *testing.T) {
 		"a subscription's name that is a path":  {replace(`/Subscriptions/all"`, `/Subscriptions/.."`), "line 4: The subscription name '..'"},
 		"a destination with a line break":       {replace(`"ForwardTo":""`, `"ForwardTo":"a\nb"`), "line 2: "},
 		"an id that is none":                    {replace(`"ID":"`, `"ID":"../`), "line 2: "},
-		"the line of a queue is missing":        {without(`"Name":"orders"`), `line 4: the line of the entity "orders" is missing`},
-		"the line of a topic is missing":        {without(`"Name":"news"`), `line 3: the line of the topic "news" of the subscription "all" is missing`},
-		"the line of a subscription is missing": {without(`"Name":"news/Subscriptions/all"`), "the line of the subscription"},
-		"the line of a partition is missing":    {without(`"partition":{`), "line 5: this line belongs to a partition whose line is missing"},
+		"the line of a queue is missing":        {without(`"Name":"orders"`), `line 4: no line before this one contains the entity "orders"`},
+		"the line of a topic is missing":        {without(`"Name":"news"`), `line 3: no line before this one contains the topic "news" of the subscription "all"`},
+		"the line of a subscription is missing": {without(`"Name":"news/Subscriptions/all"`), "no line before this one contains the subscription"},
+		"the line of a partition is missing":    {without(`"partition":{`), "line 5: no line before this one begins a partition"},
 		"an entity is twice":                    {twice(`"Name":"orders"`), `line 3: the backup contains the entity "orders" twice`},
 		"a partition is twice":                  {twice(`"partition":{`), "line 6: the backup contains partition 0 of orders twice"},
 		"a message is twice":                    {twice(`"sequenceNumber":2,`), "comes after message 2"},

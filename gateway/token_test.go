@@ -94,7 +94,7 @@ func TestTokens(t *testing.T) {
 		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "cannot find a policy of orders or of the namespace with exactly the rights Send,Listen"},
 		{g.connection, []string{"nope", "--rights=Send"}, exitFailure, "nope"},
 		{g.connection, []string{"orders", "--rights=Listen", "--create-policy=sender"}, exitFailure, "policy sender of orders has the rights Send, not Listen"},
-		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `cannot read the key of the policy "none" of orders`},
+		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `cannot read the key of a policy "none" of orders`},
 		{g.connection, []string{"orders", "--rights=Read"}, exitUsage, `"Read" is not a right`},
 		{g.connection, []string{"orders", "--ttl=0s"}, exitUsage, "--ttl is "},
 		{g.connection, []string{"", "--create-policy=x", "--rights=Send"}, exitUsage, "--create-policy requires an ENTITY"},

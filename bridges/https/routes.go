@@ -101,7 +101,7 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	err = b.atom(w, r, segments, methods)
 	if core.CodeOf(err) == core.NotFound && methods != "" && r.Method == http.MethodDelete {
-		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid, and there is no entity '%s' to delete.", segments[len(segments)-1], strings.Join(segments, "/"))
+		return core.Refuse(core.InvalidArgument, "There is nothing to delete: '%.60s' is not a lock token, and the entity '%s' does not exist.", segments[len(segments)-1], strings.Join(segments, "/"))
 	}
 	return err
 }

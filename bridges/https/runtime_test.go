@@ -151,7 +151,7 @@ func TestLocksAreSettled(t *testing.T) {
 		"lost lock, complete":        {"DELETE", "1", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
 		"lost lock, unlock":          {"PUT", "x", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
 		"lost lock, renew":           {"POST", "1", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
-		"no token":                   {"DELETE", "1", "nonsense", 400, "SubCode=40000. The lock token 'nonsense' is not valid", 0, false},
+		"no token":                   {"DELETE", "1", "nonsense", 400, "SubCode=40000. There is nothing to delete: 'nonsense' is not a lock token", 0, false},
 		"wrong method":               {"GET", "1", token, 405, "GET is not allowed at this address: use DELETE, PUT, POST.", 0, false},
 	} {
 		f := newFakeBus("q")

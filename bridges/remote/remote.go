@@ -181,7 +181,7 @@ type Options struct {
 
 	User, Password string // for SASL PLAIN
 	// Policy and Key sign a token for each entity; $cbs gets the tokens. Signature, if set, is one
-	// token for all entities, which is used instead. Entity is the entity of which Policy is a policy,
+	// token for all entities, which is used instead. Entity is the entity to which Policy belongs,
 	// or "" if it is not known.
 	Policy, Key, Signature, Entity string
 	// Access, if not nil, returns the policy and the key for each new connection.

@@ -81,7 +81,7 @@ Listen to find messages.`
 			}
 		}
 		if len(sum.Absent) > 0 {
-			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s: removed meanwhile, or in another state (sequence numbers %v)", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
+			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s: the state has changed, or the messages were removed (sequence numbers %v)", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
 		}
 		switch {
 		case err != nil && sum.Moved == 0:

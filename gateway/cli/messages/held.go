@@ -107,7 +107,7 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 		return err
 	})
 	if err == nil && gone > 0 {
-		err = fmt.Errorf("cannot cancel %s of %s: no longer scheduled, because already active or cancelled", command.Messages(gone), b.entity)
+		err = fmt.Errorf("cannot cancel %s of %s: already active, or already cancelled", command.Messages(gone), b.entity)
 	}
 	return n, err
 }

@@ -162,7 +162,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 		where = entity + " or of the namespace"
 	}
 	if o.policy != "" {
-		return nil, fmt.Errorf("cannot read the key of the policy %q of %s with this connection string: list the policies of entities with crosstown export", o.policy, where)
+		return nil, fmt.Errorf("this connection string cannot read the key of a policy %q of %s: check the policy's name (crosstown export lists the policies of entities)", o.policy, where)
 	}
 	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }

@@ -108,7 +108,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 		topic, own, _ := core.SplitSubscription(e.Name)
 		errs = append(errs, core.ValidateName(topic), core.ValidateSubscriptionName(own))
 		if of := b.entities[e.TopicID]; of == nil || of.Kind != core.Topic || of.Namespace != e.Namespace || core.FoldName(of.Name) != core.FoldName(topic) {
-			errs = append(errs, fmt.Errorf("the line of the topic %.80q of the subscription %.80q is missing", topic, own))
+			errs = append(errs, fmt.Errorf("no line before this one contains the topic %.80q of the subscription %.80q", topic, own))
 		}
 	case core.Schedule:
 		least = 0
@@ -158,7 +158,7 @@ func (b *Reader) checkPartition(p *record.Partition) error {
 	e, name := b.entities[p.ID], fmt.Sprint(p.ID, "/", p.Index)
 	switch {
 	case e == nil:
-		return fmt.Errorf("the line of the entity %.80q is missing", p.Entity)
+		return fmt.Errorf("no line before this one contains the entity %.80q", p.Entity)
 	case e.Kind == core.Subscription, int(p.Index) >= e.Partitions:
 		return fmt.Errorf("%s has no partition %d", e.Name, p.Index)
 	case b.partitions[name]:
@@ -170,7 +170,7 @@ func (b *Reader) checkPartition(p *record.Partition) error {
 
 func (b *Reader) checkStored(l *record.Line) error {
 	if b.of == nil {
-		return errors.New("this line belongs to a partition whose line is missing")
+		return errors.New("no line before this one begins a partition")
 	}
 	x, err := l.Stored()
 	if err != nil {
@@ -178,7 +178,7 @@ func (b *Reader) checkStored(l *record.Line) error {
 	}
 	if x.Subscription != "" {
 		if e := b.entities[x.Subscription]; e == nil || e.TopicID != b.of.ID {
-			return fmt.Errorf("the line of the subscription %.80q is missing", x.Subscription)
+			return fmt.Errorf("no line before this one contains the subscription %.80q", x.Subscription)
 		}
 	}
 	if x.Kind == core.StoredMessage {

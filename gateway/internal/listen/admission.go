@@ -18,7 +18,7 @@ import (
 )
 
 // errEvicted is the error of reads from a connection that was closed to make room for another.
-var errEvicted = errors.New("the gateway closed the connection to accept others, because the client had not sent a valid token")
+var errEvicted = errors.New("the gateway closed the connection to make room for others, because the client had not sent a valid token")
 
 const (
 	defaultDescriptors = 1024

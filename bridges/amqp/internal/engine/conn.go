@@ -388,7 +388,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard restarts the idle time-out, because the caller does not read at the moment.
+// Heard restarts the idle time-out: while the caller does not read, silence is not the peer's fault.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {

@@ -203,7 +203,7 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back out, which Take returned, after the caller has sent the bytes to the peer. It
+// Spare takes over the slice out of Take, whose bytes the caller has sent to the peer. It
 // returns the argument spare for the next Take.
 func Spare(out []byte) []byte {
 	switch {
