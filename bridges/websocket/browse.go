@@ -8,38 +8,47 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-func (c *conn) peek(q *request) {
-	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
-		return c.bridge.front.Peek(ctx, id, core.At(q.entity), q.inState, q.from, q.max)
-	}, func(ctx context.Context, s core.Session) ([]core.Delivery, error) {
-		return s.Peek(ctx, q.from, q.max)
-	}, func(w codec.Writer, ds []core.Delivery) {
+func (c *conn) peek(ctx context.Context, o call) (answer, error) {
+	var ds []core.Delivery
+	var err error
+	if o.session == nil {
+		ds, err = c.bridge.front.Peek(ctx, o.id, core.At(o.entity), o.inState, o.from, o.max)
+	} else {
+		ds, err = o.session.Peek(ctx, o.from, o.max)
+	}
+	return func(w codec.Writer) {
 		w.Key("messages").OpenList()
 		n := 0
 		for start := w.Len(); n < len(ds) && w.Len()-start < maxWaiting; n++ {
-			frame.WritePeeked(w, ds[n], q.binary)
+			frame.WritePeeked(w, ds[n], o.binary)
 		}
 		w.CloseList(n)
-	})
+	}, err
 }
 
-func (c *conn) receiveDeferred(q *request) {
-	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
-		return c.bridge.front.ReceiveDeferred(ctx, id, core.At(q.entity), q.sequenceNumbers, q.mode)
-	}, func(ctx context.Context, s core.Session) ([]core.Delivery, error) {
-		return s.ReceiveDeferred(ctx, q.sequenceNumbers, q.mode)
-	}, func(w codec.Writer, ds []core.Delivery) {
-		codec.WriteList(w.Key("messages"), ds, func(w codec.Writer, d core.Delivery) { frame.WriteDelivery(w, d, q.binary) })
-	})
-}
-
-func (c *conn) purge(q *request) {
-	if !q.has("max") {
-		q.max = maxGroup
+func (c *conn) receiveDeferred(ctx context.Context, o call) (answer, error) {
+	var ds []core.Delivery
+	var err error
+	if o.session == nil {
+		ds, err = c.bridge.front.ReceiveDeferred(ctx, o.id, core.At(o.entity), o.sequenceNumbers, o.mode)
+	} else {
+		ds, err = o.session.ReceiveDeferred(ctx, o.sequenceNumbers, o.mode)
 	}
-	fetchIn(c, q, func(ctx context.Context, id core.Identity) (int, error) {
-		return c.bridge.front.Purge(ctx, id, core.At(q.entity), q.before, q.max)
-	}, func(ctx context.Context, s core.Session) (int, error) {
-		return s.Purge(ctx, q.before, q.max)
-	}, func(w codec.Writer, n int) { w.Key("count").Int(int64(n)) })
+	return func(w codec.Writer) {
+		codec.WriteList(w.Key("messages"), ds, func(w codec.Writer, d core.Delivery) { frame.WriteDelivery(w, d, o.binary) })
+	}, err
+}
+
+func (c *conn) purge(ctx context.Context, o call) (answer, error) {
+	if !o.has("max") {
+		o.max = maxGroup
+	}
+	var n int
+	var err error
+	if o.session == nil {
+		n, err = c.bridge.front.Purge(ctx, o.id, core.At(o.entity), o.before, o.max)
+	} else {
+		n, err = o.session.Purge(ctx, o.before, o.max)
+	}
+	return func(w codec.Writer) { w.Key("count").Int(int64(n)) }, err
 }

@@ -210,34 +210,6 @@ func (c *conn) panicked(err error) {
 	c.close(closeInternal, refusals.Text(core.Internal))
 }
 
-// call runs work outside the owner's jobs; work returns a function that writes the answer.
-func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
-	id := c.identity
-	c.async(func(ctx context.Context) func() {
-		more, err := work(ctx, id)
-		return func() { c.conclude(q, err, more) }
-	})
-}
-
-func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Identity) (T, error), write func(codec.Writer, T)) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		v, err := call(ctx, id)
-		return func(w codec.Writer) { write(w, v) }, err
-	})
-}
-
-// fetchIn uses entity if the request names an entity, and otherwise session.
-func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
-	if q.has("entity") {
-		fetch(c, q, entity, write)
-		return
-	}
-	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
-		v, err := session(ctx, s)
-		return func(w codec.Writer) { write(w, v) }, err
-	})
-}
-
 func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
 
 func (c *conn) Evacuate(reason string) { c.drain(&fault{closeForced, reason}) }

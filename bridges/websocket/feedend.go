@@ -8,23 +8,17 @@ import (
 )
 
 func (c *conn) endFeed(q *request) {
-	f, err := c.feedOf(q)
-	if err != nil {
-		c.refuse(q, err)
-		return
-	}
-	end := func() {
-		f.forget()
-		f.stop(func() { c.answer(q, nil) })
-		f.next()
-	}
-	if f.receiver == nil && f.cancel != nil && f.busy {
+	if f := c.feeds[q.feed]; f != nil && f.receiver == nil && f.cancel != nil && f.busy {
 		f.forget()
 		f.queue = append(f.queue, func() { c.answer(q, nil) })
 		f.cancel()
 		return
 	}
-	f.do(q, end)
+	c.onFeed(q, func(f *feed) {
+		f.forget()
+		f.stop(func() { c.answer(q, nil) })
+		f.next()
+	})
 }
 
 func (f *feed) ended(err error) {

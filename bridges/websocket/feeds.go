@@ -51,13 +51,6 @@ type requestQueue struct {
 	leaves bool // the feed ends when no request is in flight
 }
 
-func (c *conn) feedOf(q *request) (*feed, error) {
-	if f := c.feeds[q.feed]; f != nil {
-		return f, nil
-	}
-	return nil, core.Refuse(core.NotFound, "Feed %d does not exist: it was not opened, or has ended.", q.feed)
-}
-
 func (c *conn) openFeed(q *request) {
 	switch {
 	case c.feeds[q.feed] != nil:
@@ -182,14 +175,19 @@ func (f *feed) forget() {
 	}
 }
 
-// do runs a request after the feed's earlier requests, or refuses it if the feed has ended by then.
-func (f *feed) do(q *request, run func()) {
+// onFeed runs a request after the earlier requests for its feed, unless the feed has ended by then.
+func (c *conn) onFeed(q *request, run func(f *feed)) {
+	f := c.feeds[q.feed]
+	if f == nil {
+		c.refuse(q, core.Refuse(core.NotFound, "Feed %d does not exist: it was not opened, or has ended.", q.feed))
+		return
+	}
 	job := func() {
 		if f.over {
-			f.conn.refuse(q, core.Refuse(core.NotFound, "Feed %d has ended.", f.number))
+			c.refuse(q, core.Refuse(core.NotFound, "Feed %d has ended.", f.number))
 			return
 		}
-		run()
+		run(f)
 	}
 	if f.busy {
 		f.queue = append(f.queue, job)
@@ -210,32 +208,8 @@ func (f *feed) next() {
 	}
 }
 
-// callSession carries out a request that needs the feed's session. Later requests wait for its end.
-func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
-	f.do(q, func() {
-		if f.held == nil {
-			f.conn.refuse(q, core.Refuse(core.NotAllowed, "Feed %d has no session: open a feed with 'session' or 'nextSession'.", f.number))
-			return
-		}
-		f.busy = true
-		session := f.held
-		f.conn.async(func(ctx context.Context) func() {
-			more, err := work(ctx, session)
-			return func() {
-				f.conn.conclude(q, err, more)
-				f.next()
-			}
-		})
-	})
-}
-
 func (c *conn) credit(q *request) {
-	f, err := c.feedOf(q)
-	if err != nil {
-		c.refuse(q, err)
-		return
-	}
-	f.do(q, func() {
+	c.onFeed(q, func(f *feed) {
 		if f.credit+q.credit > maxCredit {
 			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, so the unused credit of feed %d would be %d: at most %d is allowed.", q.credit, f.number, f.credit+q.credit, maxCredit))
 			return
@@ -319,12 +293,7 @@ func (f *feed) write() {
 }
 
 func (c *conn) drainFeed(q *request) {
-	f, err := c.feedOf(q)
-	if err != nil {
-		c.refuse(q, err)
-		return
-	}
-	f.do(q, func() {
+	c.onFeed(q, func(f *feed) {
 		f.busy, f.drains = true, q
 		if f.receiver == nil { // the bridge is stopping
 			return

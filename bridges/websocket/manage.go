@@ -13,71 +13,59 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-func (c *conn) entities(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		all, counts, err := bridges.Entities(ctx, c.bridge.front, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip, q.top)
-		return func(w codec.Writer) {
-			w.Key("entities").OpenList()
-			for i := range all {
-				writeEntity(w, &all[i], &counts[i])
-			}
-			w.CloseList(len(all))
-		}, err
-	})
+func (c *conn) entities(ctx context.Context, o call) (answer, error) {
+	all, counts, err := bridges.Entities(ctx, c.bridge.front, o.id, core.Listing{Kind: o.kind, Topic: o.topic}, o.skip, o.top)
+	return func(w codec.Writer) {
+		w.Key("entities").OpenList()
+		for i := range all {
+			writeEntity(w, &all[i], &counts[i])
+		}
+		w.CloseList(len(all))
+	}, err
 }
 
-func (c *conn) entity(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return c.told(ctx, id, q.entity)
-	})
-}
-
-func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
-	e, counts, err := c.bridge.front.Entity(ctx, id, name)
+func (c *conn) entity(ctx context.Context, o call) (answer, error) {
+	e, counts, err := c.bridge.front.Entity(ctx, o.id, o.entity)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
 }
 
-func (c *conn) create(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		settings := core.DefaultSettings(q.kind)
-		if err := q.settings.apply(q.kind, &settings); err != nil {
-			return nil, err
-		}
-		if settings.EnablePartitioning && !q.names("SupportOrdering") {
-			settings.SupportOrdering = false // several partitions have no common order
-		}
-		if err := mayForward(id, &core.Settings{}, &settings); err != nil {
-			return nil, err
-		}
-		if _, err := c.bridge.front.CreateEntity(ctx, id, q.kind, q.entity, settings, q.rule); err != nil {
-			return nil, err
-		}
-		return c.told(ctx, id, q.entity)
-	})
+func (c *conn) create(ctx context.Context, o call) (answer, error) {
+	settings := core.DefaultSettings(o.kind)
+	if err := o.settings.apply(o.kind, &settings); err != nil {
+		return nil, err
+	}
+	if settings.EnablePartitioning && !o.names("SupportOrdering") {
+		settings.SupportOrdering = false // several partitions have no common order
+	}
+	if err := mayForward(o.id, &core.Settings{}, &settings); err != nil {
+		return nil, err
+	}
+	if _, err := c.bridge.front.CreateEntity(ctx, o.id, o.kind, o.entity, settings, o.rule); err != nil {
+		return nil, err
+	}
+	return c.entity(ctx, o)
 }
 
 func (q *request) names(name string) bool {
 	return slices.ContainsFunc(q.settings.given, func(s *core.Setting) bool { return s.Name == name })
 }
 
-func (c *conn) update(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		e, _, err := c.bridge.front.Entity(ctx, id, q.entity)
-		if err != nil {
-			return nil, err
-		}
-		settings := e.Settings
-		if err := q.settings.apply(e.Kind, &settings); err != nil {
-			return nil, err
-		}
-		if err := mayForward(id, &e.Settings, &settings); err != nil {
-			return nil, err
-		}
-		if _, err := c.bridge.front.UpdateEntity(ctx, id, q.entity, settings); err != nil {
-			return nil, err
-		}
-		return c.told(ctx, id, q.entity)
-	})
+func (c *conn) update(ctx context.Context, o call) (answer, error) {
+	e, _, err := c.bridge.front.Entity(ctx, o.id, o.entity)
+	if err != nil {
+		return nil, err
+	}
+	settings := e.Settings
+	if err := o.settings.apply(e.Kind, &settings); err != nil {
+		return nil, err
+	}
+	if err := mayForward(o.id, &e.Settings, &settings); err != nil {
+		return nil, err
+	}
+	if _, err := c.bridge.front.UpdateEntity(ctx, o.id, o.entity, settings); err != nil {
+		return nil, err
+	}
+	return c.entity(ctx, o)
 }
 
 // mayForward requires the right Send on new destinations, because the client will send to them.
@@ -90,10 +78,8 @@ func mayForward(id core.Identity, before, after *core.Settings) error {
 	return nil
 }
 
-func (c *conn) remove(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.front.DeleteEntity(ctx, id, q.entity)
-	})
+func (c *conn) remove(ctx context.Context, o call) (answer, error) {
+	return nil, c.bridge.front.DeleteEntity(ctx, o.id, o.entity)
 }
 
 func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
@@ -145,17 +131,14 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.CloseMap()
 }
 
-func (c *conn) connections(q *request) {
-	fetch(c, q, c.bridge.opts.Clients.Connections, func(w codec.Writer, all []bridges.Connection) {
-		codec.WriteList(w.Key("connections"), all, writeConnection)
-	})
+func (c *conn) connections(ctx context.Context, o call) (answer, error) {
+	all, err := c.bridge.opts.Clients.Connections(ctx, o.id)
+	return func(w codec.Writer) { codec.WriteList(w.Key("connections"), all, writeConnection) }, err
 }
 
-func (c *conn) closeConnection(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		_, err := c.bridge.opts.Clients.Close(ctx, id, q.connection)
-		return nil, err
-	})
+func (c *conn) closeConnection(ctx context.Context, o call) (answer, error) {
+	_, err := c.bridge.opts.Clients.Close(ctx, o.id, o.connection)
+	return nil, err
 }
 
 func writeConnection(w codec.Writer, about bridges.Connection) {

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -34,12 +35,46 @@ func (c *conn) begin(q *request) {
 	case q.wrong != nil:
 		c.rests = c.rests || q.large
 		c.refuse(q, q.wrong)
-	default:
+	case q.op.run != nil:
 		q.op.run(c, q)
+	case !q.has("feed"):
+		c.perform(q, nil, func() {})
+	default:
+		c.onFeed(q, func(f *feed) {
+			if f.held == nil {
+				c.refuse(q, core.Refuse(core.NotAllowed, "Feed %d has no session: open a feed with 'session' or 'nextSession'.", f.number))
+				return
+			}
+			f.busy = true // later requests for the session wait for the end of this one
+			c.perform(q, f.held, f.next)
+		})
 	}
 }
 
-func (c *conn) answer(q *request, more func(w codec.Writer)) {
+// call is a broker call for a request.
+type call struct {
+	*request
+	id      core.Identity
+	session core.Session // of the request's feed; nil if the request names no feed
+}
+
+// answer writes the members of an answer. It may be nil.
+type answer = func(w codec.Writer)
+
+// perform makes the call of q's operation outside the owner's jobs. A job then answers q, and calls
+// then.
+func (c *conn) perform(q *request, session core.Session, then func()) {
+	o := call{q, c.identity, session}
+	c.async(func(ctx context.Context) func() {
+		more, err := q.op.do(c, ctx, o)
+		return func() {
+			c.conclude(q, err, more)
+			then()
+		}
+	})
+}
+
+func (c *conn) answer(q *request, more answer) {
 	c.finish(q)
 	c.tell("ok", func(w codec.Writer) {
 		w.Key("id").Int(q.id)
@@ -68,7 +103,7 @@ func (q *request) about() []any {
 	return about
 }
 
-func (c *conn) conclude(q *request, err error, more func(w codec.Writer)) {
+func (c *conn) conclude(q *request, err error, more answer) {
 	if err != nil {
 		c.refuse(q, err)
 		return
@@ -88,7 +123,10 @@ type operation struct {
 	may    memberSet
 	either memberSet
 	check  func(q *request) error // checks what need, may and either cannot express; may be nil
-	run    func(c *conn, q *request)
+
+	// An operation has one of these. do makes a broker call, with a session if the request has a feed.
+	run func(c *conn, q *request)
+	do  func(c *conn, ctx context.Context, o call) (answer, error)
 }
 
 var operations = func() map[string]*operation {
@@ -97,35 +135,35 @@ var operations = func() map[string]*operation {
 		{name: "auth", need: setOf("token"), may: setOf("namespace"), run: (*conn).authenticate},
 
 		{name: "send", need: setOf("entity", "messages"), run: (*conn).send},
-		{name: "cancel", need: setOf("entity", "sequenceNumbers"), run: (*conn).cancelScheduled},
+		{name: "cancel", need: setOf("entity", "sequenceNumbers"), do: (*conn).cancelScheduled},
 
 		{name: "feed", need: setOf("feed", "entity"), may: setOf("mode", "credit", "bodies", "accept", "session", "nextSession", "wait", "exclusive", "sessionLockToken"), check: checkFeed, run: (*conn).openFeed},
 		{name: "credit", need: setOf("feed", "credit"), run: (*conn).credit},
 		{name: "drain", need: setOf("feed"), run: (*conn).drainFeed},
 		{name: "end", need: setOf("feed"), run: (*conn).endFeed},
 		{name: "settle", need: setOf("settlements"), either: setOf("feed", "entity"), run: (*conn).settle},
-		{name: "renew", need: setOf("entity", "lockTokens"), run: (*conn).renew},
-		{name: "peek", may: setOf("from", "max", "inState", "bodies"), either: setOf("feed", "entity"), check: checkPeek, run: (*conn).peek},
-		{name: "receiveDeferred", need: setOf("sequenceNumbers"), may: setOf("mode", "bodies"), either: setOf("feed", "entity"), run: (*conn).receiveDeferred},
-		{name: "purge", need: setOf("before"), may: setOf("max"), either: setOf("feed", "entity"), run: (*conn).purge},
+		{name: "renew", need: setOf("entity", "lockTokens"), do: (*conn).renew},
+		{name: "peek", may: setOf("from", "max", "inState", "bodies"), either: setOf("feed", "entity"), check: checkPeek, do: (*conn).peek},
+		{name: "receiveDeferred", need: setOf("sequenceNumbers"), may: setOf("mode", "bodies"), either: setOf("feed", "entity"), do: (*conn).receiveDeferred},
+		{name: "purge", need: setOf("before"), may: setOf("max"), either: setOf("feed", "entity"), do: (*conn).purge},
 
-		{name: "renewSession", need: setOf("feed"), run: (*conn).renewSession},
-		{name: "state", need: setOf("feed"), run: (*conn).state},
-		{name: "setState", need: setOf("feed", "state"), run: (*conn).setState},
-		{name: "sessions", need: setOf("entity"), may: setOf("since", "skip", "top"), run: (*conn).sessions},
+		{name: "renewSession", need: setOf("feed"), do: (*conn).renewSession},
+		{name: "state", need: setOf("feed"), do: (*conn).state},
+		{name: "setState", need: setOf("feed", "state"), do: (*conn).setState},
+		{name: "sessions", need: setOf("entity"), may: setOf("since", "skip", "top"), do: (*conn).sessions},
 
-		{name: "entities", need: setOf("kind"), may: setOf("topic", "skip", "top"), check: checkListing, run: (*conn).entities},
-		{name: "entity", need: setOf("entity"), run: (*conn).entity},
-		{name: "create", need: setOf("kind", "entity"), may: setOf("settings", "rule"), check: checkCreate, run: (*conn).create},
-		{name: "update", need: setOf("entity", "settings"), run: (*conn).update},
-		{name: "delete", need: setOf("entity"), run: (*conn).remove},
-		{name: "rules", need: setOf("entity"), run: (*conn).rules},
-		{name: "createRule", need: setOf("entity", "rule"), run: (*conn).createRule},
-		{name: "updateRule", need: setOf("entity", "rule"), run: (*conn).updateRule},
-		{name: "deleteRule", need: setOf("entity", "name"), run: (*conn).deleteRule},
-		{name: "testRules", need: setOf("entity", "message"), may: setOf("rules"), run: (*conn).testRules},
-		{name: "connections", run: (*conn).connections},
-		{name: "closeConnection", need: setOf("connection"), run: (*conn).closeConnection},
+		{name: "entities", need: setOf("kind"), may: setOf("topic", "skip", "top"), check: checkListing, do: (*conn).entities},
+		{name: "entity", need: setOf("entity"), do: (*conn).entity},
+		{name: "create", need: setOf("kind", "entity"), may: setOf("settings", "rule"), check: checkCreate, do: (*conn).create},
+		{name: "update", need: setOf("entity", "settings"), do: (*conn).update},
+		{name: "delete", need: setOf("entity"), do: (*conn).remove},
+		{name: "rules", need: setOf("entity"), do: (*conn).rules},
+		{name: "createRule", need: setOf("entity", "rule"), do: (*conn).createRule},
+		{name: "updateRule", need: setOf("entity", "rule"), do: (*conn).updateRule},
+		{name: "deleteRule", need: setOf("entity", "name"), do: (*conn).deleteRule},
+		{name: "testRules", need: setOf("entity", "message"), may: setOf("rules"), do: (*conn).testRules},
+		{name: "connections", do: (*conn).connections},
+		{name: "closeConnection", need: setOf("connection"), do: (*conn).closeConnection},
 	} {
 		m[o.name] = o
 	}

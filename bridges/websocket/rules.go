@@ -114,32 +114,28 @@ func writeRule(w codec.Writer, rule core.Rule) {
 	w.CloseMap()
 }
 
-func (c *conn) rules(q *request) {
-	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Rule, error) {
-		return c.bridge.front.Rules(ctx, id, q.entity, 0, math.MaxInt)
-	}, func(w codec.Writer, rules []core.Rule) { codec.WriteList(w.Key("rules"), rules, writeRule) })
+func (c *conn) rules(ctx context.Context, o call) (answer, error) {
+	rules, err := c.bridge.front.Rules(ctx, o.id, o.entity, 0, math.MaxInt)
+	return func(w codec.Writer) { codec.WriteList(w.Key("rules"), rules, writeRule) }, err
 }
 
-func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.front.CreateRule) }
-
-func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.front.UpdateRule) }
-
-func (c *conn) putRule(q *request, put func(context.Context, core.Identity, string, core.Rule) (core.Rule, error)) {
-	fetch(c, q, func(ctx context.Context, id core.Identity) (core.Rule, error) {
-		return put(ctx, id, q.entity, *q.rule)
-	}, func(w codec.Writer, rule core.Rule) { writeRule(w.Key("rule"), rule) })
+func (c *conn) createRule(ctx context.Context, o call) (answer, error) {
+	rule, err := c.bridge.front.CreateRule(ctx, o.id, o.entity, *o.rule)
+	return func(w codec.Writer) { writeRule(w.Key("rule"), rule) }, err
 }
 
-func (c *conn) deleteRule(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.front.DeleteRule(ctx, id, q.entity, q.name)
-	})
+func (c *conn) updateRule(ctx context.Context, o call) (answer, error) {
+	rule, err := c.bridge.front.UpdateRule(ctx, o.id, o.entity, *o.rule)
+	return func(w codec.Writer) { writeRule(w.Key("rule"), rule) }, err
 }
 
-func (c *conn) testRules(q *request) {
-	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Judgement, error) {
-		return c.bridge.front.TestRules(ctx, id, q.entity, q.message, q.rules)
-	}, func(w codec.Writer, judgements []core.Judgement) { c.writeJudgements(w, judgements, q.entity) })
+func (c *conn) deleteRule(ctx context.Context, o call) (answer, error) {
+	return nil, c.bridge.front.DeleteRule(ctx, o.id, o.entity, o.name)
+}
+
+func (c *conn) testRules(ctx context.Context, o call) (answer, error) {
+	judgements, err := c.bridge.front.TestRules(ctx, o.id, o.entity, o.message, o.rules)
+	return func(w codec.Writer) { c.writeJudgements(w, judgements, o.entity) }, err
 }
 
 func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity string) {

@@ -145,8 +145,6 @@ func (o *sendQueue) release() {
 	}
 }
 
-func (c *conn) cancelScheduled(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.front.Cancel(ctx, id, core.At(q.entity), q.sequenceNumbers)
-	})
+func (c *conn) cancelScheduled(ctx context.Context, o call) (answer, error) {
+	return nil, c.bridge.front.Cancel(ctx, o.id, core.At(o.entity), o.sequenceNumbers)
 }

@@ -34,12 +34,7 @@ func (c *conn) settle(q *request) {
 		c.queueSettlements(addr, settleRequest{q: q, n: len(q.settlements)}, q.settlements...)
 		return
 	}
-	f, err := c.feedOf(q)
-	if err != nil {
-		c.refuse(q, err)
-		return
-	}
-	f.do(q, func() {
+	c.onFeed(q, func(f *feed) {
 		if err := c.identity.Check(core.Listen, f.address.String(), time.Now()); err != nil {
 			c.refuse(q, err)
 			return
@@ -128,21 +123,19 @@ func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i i
 	w.CloseList(n)
 }
 
-func (c *conn) renew(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		renewals := c.bridge.front.Renew(ctx, id, core.At(q.entity), q.lockTokens)
-		return func(w codec.Writer) {
-			c.writeResults(w, q.entity, len(renewals), func(i int) error {
-				if err := renewals[i].Err; err != nil {
-					return err
-				}
-				w.OpenMap()
-				w.Key("lockedUntil").Instant(renewals[i].Until.UnixMilli())
-				w.CloseMap()
-				return nil
-			})
-		}, nil
-	})
+func (c *conn) renew(ctx context.Context, o call) (answer, error) {
+	renewals := c.bridge.front.Renew(ctx, o.id, core.At(o.entity), o.lockTokens)
+	return func(w codec.Writer) {
+		c.writeResults(w, o.entity, len(renewals), func(i int) error {
+			if err := renewals[i].Err; err != nil {
+				return err
+			}
+			w.OpenMap()
+			w.Key("lockedUntil").Instant(renewals[i].Until.UnixMilli())
+			w.CloseMap()
+			return nil
+		})
+	}, nil
 }
 
 var readOutcome = oneOf(choice[core.Outcome]{"complete", core.Complete}, choice[core.Outcome]{"abandon", core.Abandon},
