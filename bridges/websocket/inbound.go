@@ -119,7 +119,7 @@ func (c *conn) hasNext() bool {
 	return whole
 }
 
-// If this number of bytes is buffered, ahead does not block.
+// If this number of bytes is buffered, nextFrame does not block.
 const shortestFrame = 10
 
 func (c *conn) readFrame() (*request, error) {
@@ -145,17 +145,27 @@ func (c *conn) readFrame() (*request, error) {
 // ahead waits for the next message. It returns the size of its first frame, or -1 if that is not
 // known, and whether the whole frame has arrived.
 func (c *conn) ahead() (size int64, whole bool) {
-	const mask = 4
-	b, err := c.in.Peek(2)
-	if err != nil || b[0] != opText && b[0] != opBinary {
+	first, size, whole := nextFrame(c.in)
+	if first != opText && first != opBinary {
 		return -1, false // NextReader handles errors and control frames
 	}
+	return size, whole
+}
+
+// nextFrame waits for the head of a frame, and returns its first byte, or 0 after an error, and the
+// size of the payload. whole is true if the whole frame has arrived.
+func nextFrame(in *bufio.Reader) (first byte, size int64, whole bool) {
+	const mask = 4
+	b, err := in.Peek(2)
+	if err != nil {
+		return 0, 0, false
+	}
 	head, _ := frameHead(b)
-	if b, err = c.in.Peek(head); err != nil {
-		return -1, false
+	if b, err = in.Peek(head); err != nil {
+		return 0, 0, false
 	}
 	_, size = frameHead(b)
-	return size, int64(c.in.Buffered()-head-mask) >= size
+	return b[0], size, int64(in.Buffered()-head-mask) >= size
 }
 
 // frameHead returns the number of bytes in the head of a frame, without a mask, and in its payload.

@@ -86,8 +86,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 
 func (s *stream) read(p []byte) (int, error) {
 	if s.message == nil {
-		_, _ = s.in.Peek(1) // wait for bytes; NextReader returns the error
-		left := s.ahead()
+		left := s.ahead() // waits for a frame; NextReader returns the error
 		kind, message, err := s.ws.NextReader()
 		if err != nil {
 			return 0, err
@@ -114,24 +113,16 @@ func (s *stream) ready() bool {
 	if s.message != nil {
 		return s.left > 0 && s.in.Buffered() > 0
 	}
-	return s.ahead() > 0
+	const header = 14 // the longest header in bytes, RFC 6455 §5.2
+	return s.in.Buffered() > header && s.ahead() > 0
 }
 
-// ahead returns the length of the next message if it has one frame and has begun to arrive, or 0.
+// ahead waits for the next message, and returns its length if it has one frame, otherwise 0.
 func (s *stream) ahead() int64 {
-	const (
-		header      = 14   // the longest header in bytes, RFC 6455 §5.2
-		finalBinary = 0x82 // the first byte of a binary message with one frame
-	)
-	if s.in.Buffered() <= header {
-		return 0
+	if first, size, _ := nextFrame(s.in); first == opBinary {
+		return size
 	}
-	head, _ := s.in.Peek(header)
-	if head[0] != finalBinary {
-		return 0
-	}
-	_, size := frameHead(head)
-	return size
+	return 0
 }
 
 func endOf(err error) error {

@@ -16,11 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/origins"
 )
 
-type upgrader struct {
-	origins   origins.List
-	protocols []string
-	upgrader  websocket.Upgrader
-}
+type upgrader struct{ websocket.Upgrader }
 
 const upgradeTimeout = 10 * time.Second
 
@@ -28,18 +24,16 @@ const upgradeTimeout = 10 * time.Second
 // and of the gateway's own host. Write buffers of bufferSize bytes, or 4096 for 0, are taken from a
 // pool while a message is written. Messages are not compressed.
 func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader {
-	u := &upgrader{protocols: protocols, origins: origins.New(listed)}
-	u.upgrader = websocket.Upgrader{
+	return &upgrader{websocket.Upgrader{
 		HandshakeTimeout: upgradeTimeout,
 		WriteBufferSize:  bufferSize,
 		WriteBufferPool:  &sync.Pool{},
 		Subprotocols:     protocols,
-		CheckOrigin:      u.origins.Allows,
+		CheckOrigin:      origins.New(listed).Allows,
 		Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
 			http.Error(w, reason.Error(), status)
 		},
-	}
-	return u
+	}}
 }
 
 // upgrade returns a connection without limits and deadlines. An error means that it has answered.
@@ -49,12 +43,12 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
 		return nil, u.refuse(w, http.StatusUpgradeRequired, "This address accepts only WebSocket connections.")
-	case !u.origins.Allows(r):
+	case !u.CheckOrigin(r):
 		return nil, u.refuse(w, http.StatusForbidden, fmt.Sprintf("The origin %s may not connect: add it to the setting websocket.origins.", r.Header.Get("Origin")))
-	case !u.speaks(r):
-		return nil, u.refuse(w, http.StatusBadRequest, "Sec-WebSocket-Protocol must offer one of: "+strings.Join(u.protocols, ", ")+".")
+	case !slices.ContainsFunc(websocket.Subprotocols(r), func(offered string) bool { return slices.Contains(u.Subprotocols, offered) }):
+		return nil, u.refuse(w, http.StatusBadRequest, "Sec-WebSocket-Protocol must offer one of: "+strings.Join(u.Subprotocols, ", ")+".")
 	}
-	return u.upgrader.Upgrade(w, r, nil)
+	return u.Upgrade(w, r, nil)
 }
 
 // accept upgrades a request for path. ws reads from in, a buffer of readAhead bytes. enter admits
@@ -77,10 +71,6 @@ func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, r
 func (u *upgrader) refuse(w http.ResponseWriter, status int, text string) error {
 	http.Error(w, text, status)
 	return errors.New(text)
-}
-
-func (u *upgrader) speaks(r *http.Request) bool {
-	return slices.ContainsFunc(websocket.Subprotocols(r), func(offered string) bool { return slices.Contains(u.protocols, offered) })
 }
 
 // hijacker provides the buffer from which a WebSocket connection reads, because the connection does
