@@ -90,7 +90,7 @@ func (b *browseLink) ask() {
 	}
 	b.looking, b.last = true, b.link.Draining()
 	id := c.identity
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		found, err := b.look(ctx, id, n)
 		return func() { b.looked(found, err) }
 	})

@@ -28,8 +28,6 @@ const (
 	// fewUnsaid is the number of unsent bytes at which deliveries wait, so that buffers stay small.
 	fewUnsaid  = 128 << 10
 	closeGrace = 2 * time.Second
-	// operationTimeout bounds broker calls for which the client has set no time-out.
-	operationTimeout = time.Minute
 	// incomingWindow bounds the transfer frames of an AMQP session until the next flow.
 	incomingWindow = 5000
 	// maxBusy is the number of broker calls in flight above which the connection is not read.
@@ -50,7 +48,6 @@ type conn struct {
 	owner    *link.Owner    // runs all jobs: reads, writes, timers and results of broker calls
 	tasks    sync.WaitGroup // the writer and broker calls
 	timer    *link.Timer
-	ctx      context.Context // for broker calls
 	cancel   context.CancelFunc
 	calls    *link.Calls
 
@@ -92,7 +89,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory, c.panicked)
 	c.timer = link.NewTimer(c.owner)
 	c.until = c.since.Add(b.opts.HandshakeTimeout)
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.calls.Ctx, c.cancel = context.WithCancel(context.Background())
 	c.eng = engine.New(engine.Options{
 		ContainerID:    b.container,
 		Mechanisms:     []value.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"},
@@ -251,17 +248,6 @@ func (c *conn) wrote(out []byte, err error) {
 	if err != nil {
 		c.disconnected(fmt.Errorf("write: %w", err))
 	}
-}
-
-// async makes a broker call: work runs in a goroutine, and the function that it returns as a job.
-func (c *conn) async(work link.Work) {
-	c.calls.Begin(c.ctx, operationTimeout, work)
-}
-
-// wait is like async, but for work that waits for an event: meanwhile the connection is read, and
-// can end. cancel ends the context of work.
-func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
-	return c.calls.Await(c.ctx, timeout, work)
 }
 
 func (c *conn) panicked(err error) {

@@ -26,7 +26,7 @@ var _ engine.Handler = (*conn)(nil)
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
-	c.ctx = core.WithDisconnect(core.WithPeer(c.ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product)), c.disconnect)
+	c.calls.Ctx = core.WithDisconnect(core.WithPeer(c.calls.Ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product)), c.disconnect)
 	c.hostname = cmp.Or(o.Hostname, c.hostname)
 	c.host = cmp.Or(c.host, hostOf(o.Hostname))
 }
@@ -189,7 +189,7 @@ func (c *conn) Detached(l *engine.Link) {
 // link if call failed. If attach returns false, the link has ended, and open runs abandon.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		opened, err := call(ctx, id)
 		return func() {
 			switch {

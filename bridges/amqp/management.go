@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -135,7 +136,7 @@ func serverTimeout(headers core.Properties) time.Duration {
 			return time.Duration(min(ms, maxServerTime.Milliseconds())) * time.Millisecond
 		}
 	}
-	return operationTimeout
+	return link.CallTimeout
 }
 
 func renewLocks(o *operation) (response, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -167,7 +168,7 @@ func (r *receiverLink) stop() {
 		r.closeSession()
 		// Answer the detach when the session is free, because the client may request it elsewhere.
 		r.link.AnswerLater()
-		r.conn.wait(operationTimeout, func(ctx context.Context) func() {
+		r.conn.calls.Await(link.CallTimeout, func(ctx context.Context) func() {
 			select {
 			case <-r.session.Released():
 			case <-ctx.Done():
@@ -178,7 +179,7 @@ func (r *receiverLink) stop() {
 			}
 		})
 	}
-	r.conn.async(func(context.Context) func() {
+	r.conn.calls.Begin(func(context.Context) func() {
 		receiver.Close()
 		return func() { // release the messages only after Close: before, the receiver would get them again
 			r.stopped = true

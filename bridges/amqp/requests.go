@@ -161,7 +161,7 @@ func (r *requestLink) received(m engine.Message) {
 	case enlists && operations[req.operation].enlistable:
 		r.enlist(o, &req, txn, size, answered)
 	default:
-		r.conn.async(func(ctx context.Context) func() {
+		r.conn.calls.Begin(func(ctx context.Context) func() {
 			resp, err := r.conn.carryOut(ctx, o, &req)
 			return func() { answered(resp, err, r.addr) }
 		})

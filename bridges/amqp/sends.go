@@ -101,7 +101,7 @@ func (s *senderLink) finish() {
 	}
 	sender := s.sender
 	s.sender = nil
-	s.conn.async(func(context.Context) func() {
+	s.conn.calls.Begin(func(context.Context) func() {
 		sender.Close()
 		return func() {}
 	})
@@ -146,7 +146,7 @@ func (s *senderLink) start() {
 	s.queue, s.spare = s.spare[:0], nil
 	s.sending = true
 	sender := s.sender
-	s.conn.async(func(ctx context.Context) func() {
+	s.conn.calls.Begin(func(ctx context.Context) func() {
 		states := carry(ctx, sender, batch, s)
 		return func() { s.sent(batch, states) }
 	})

@@ -73,7 +73,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	}
 	c.sessions++
 	r.filter, r.shared = at, shared
-	r.cancel = c.wait(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
+	r.cancel = c.calls.Await(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
 		s, err := c.bridge.front.AcceptSession(ctx, id, r.addr, o)
 		return func() { r.accepted(s, err) }
 	})

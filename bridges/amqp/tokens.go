@@ -67,7 +67,7 @@ func (c *conn) serveToken(req *request, answered func(response, error, core.Addr
 
 func (c *conn) putToken(token, audience string, answered func(response, error, core.Address)) {
 	hosts := c.hosts()
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		grant, addr, err := c.verify(ctx, hosts, token, audience)
 		return func() {
 			if err == nil {
@@ -250,7 +250,7 @@ func (c *conn) authenticatePlain(response []byte) {
 
 // authenticateWith runs prove outside the owner.
 func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error)) {
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		grant, err := prove(ctx)
 		return func() {
 			if err == nil {

@@ -297,7 +297,7 @@ func (t *transaction) next() {
 	}
 	job := t.jobs[0]
 	t.jobs = t.jobs[1:]
-	t.conn.async(func(ctx context.Context) func() {
+	t.conn.calls.Begin(func(ctx context.Context) func() {
 		then := job(ctx)
 		return func() {
 			then()

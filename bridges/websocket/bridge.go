@@ -128,24 +128,23 @@ type Options struct {
 }
 
 const (
-	maxRequests      = 256
-	maxCredit        = 5000
-	maxGroup         = 4500
-	defaultPeek      = 32
-	maxTop           = 1000
-	defaultTop       = 100
-	maxJudgements    = 1000
-	maxTokens        = 3
-	maxGrants        = 5000
-	maxSenders       = 64
-	maxWaiting       = 1 << 20
-	defaultWait      = time.Minute
-	maxWait          = 24 * time.Hour
-	expiryWarning    = time.Minute
-	operationTimeout = time.Minute
-	closeGrace       = 2 * time.Second
-	minFrame         = 1 << 20
-	strangerFrame    = 64 << 10
+	maxRequests   = 256
+	maxCredit     = 5000
+	maxGroup      = 4500
+	defaultPeek   = 32
+	maxTop        = 1000
+	defaultTop    = 100
+	maxJudgements = 1000
+	maxTokens     = 3
+	maxGrants     = 5000
+	maxSenders    = 64
+	maxWaiting    = 1 << 20
+	defaultWait   = time.Minute
+	maxWait       = 24 * time.Hour
+	expiryWarning = time.Minute
+	closeGrace    = 2 * time.Second
+	minFrame      = 1 << 20
+	strangerFrame = 64 << 10
 )
 
 func (o Options) withDefaults() Options {

@@ -36,7 +36,6 @@ type conn struct {
 	owner    *link.Owner // runs all jobs: of the reader, writes, timers and results of broker calls
 	tasks    sync.WaitGroup
 	timer    *link.Timer
-	ctx      context.Context
 	cancel   context.CancelFunc
 	calls    *link.Calls
 
@@ -86,7 +85,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 		c.product = c.product[:maxProduct]
 	}
 	peer := core.WithPeer(core.WithHosts(context.Background(), c.hosts), bridges.Peer("websocket", r.RemoteAddr, c.product))
-	c.ctx, c.cancel = context.WithCancel(core.WithDisconnect(bridges.Certified(peer, r.TLS), c.disconnect))
+	c.calls.Ctx, c.cancel = context.WithCancel(core.WithDisconnect(bridges.Certified(peer, r.TLS), c.disconnect))
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
 		c.owner.Do(func() { c.control(opPong, data) })
@@ -193,16 +192,6 @@ func later(at, now time.Time) time.Time {
 		return at
 	}
 	return now.Add(time.Second)
-}
-
-// async makes a broker call. The function that work returns runs as a job of the owner.
-func (c *conn) async(work link.Work) {
-	c.calls.Begin(c.ctx, operationTimeout, work)
-}
-
-// wait is async with a time-out, for work that waits for an event. cancel ends the context of work.
-func (c *conn) wait(timeout time.Duration, work link.Work) (cancel context.CancelFunc) {
-	return c.calls.Await(c.ctx, timeout, work)
 }
 
 func (c *conn) panicked(err error) {

@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
@@ -104,9 +105,9 @@ func (f *feed) stop(after func()) {
 		}
 	}
 	if held == nil {
-		f.conn.async(end)
+		f.conn.calls.Begin(end)
 	} else {
-		f.conn.wait(operationTimeout, end)
+		f.conn.calls.Await(link.CallTimeout, end)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
@@ -102,11 +103,11 @@ func (c *conn) openFeed(q *request) {
 	}
 	identity := c.identity
 	if ofSession {
-		patience := operationTimeout
+		patience := link.CallTimeout
 		if q.nextSession {
 			patience = max(q.wait, time.Millisecond)
 		}
-		f.cancel = c.wait(patience, func(ctx context.Context) func() {
+		f.cancel = c.calls.Await(patience, func(ctx context.Context) func() {
 			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
 			if q.shared {
 				so.Sharing = core.NonExclusive
@@ -122,7 +123,7 @@ func (c *conn) openFeed(q *request) {
 		})
 		return
 	}
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		r, err := c.bridge.front.OpenReceiver(ctx, identity, f.address, o)
 		return func() {
 			if err == nil {

@@ -199,7 +199,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 			return limit, err
 		}
 	}
-	data, err := c.memory.Gather(c.ctx, a)
+	data, err := c.memory.Gather(c.calls.Ctx, a)
 	switch {
 	case err == nil:
 		return data, nil
@@ -268,7 +268,7 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	if address == (core.Address{}) {
 		return minFrame, nil
 	}
-	e, err := c.bridge.front.Resolve(c.ctx, id, address)
+	e, err := c.bridge.front.Resolve(c.calls.Ctx, id, address)
 	if err != nil { // the request itself will be refused with this error
 		return minFrame, nil
 	}

@@ -65,7 +65,7 @@ type answer = func(w codec.Writer)
 // then.
 func (c *conn) perform(q *request, session core.Session, then func()) {
 	o := call{q, c.identity, session}
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		more, err := q.op.do(c, ctx, o)
 		return func() {
 			c.conclude(q, err, more)

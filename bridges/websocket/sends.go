@@ -72,7 +72,7 @@ func (o *sendQueue) start() {
 	o.queue = nil
 	o.sending = true
 	sender, id := o.sender, o.conn.identity
-	o.conn.async(func(ctx context.Context) func() {
+	o.conn.calls.Begin(func(ctx context.Context) func() {
 		opened := sender
 		if opened == nil {
 			var err error
@@ -138,7 +138,7 @@ func (o *sendQueue) drop() {
 func (o *sendQueue) release() {
 	if sender := o.sender; sender != nil {
 		o.sender = nil
-		o.conn.async(func(context.Context) func() {
+		o.conn.calls.Begin(func(context.Context) func() {
 			sender.Close()
 			return func() {}
 		})

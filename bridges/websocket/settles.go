@@ -76,7 +76,7 @@ func (p *settleQueue) start() {
 	p.requests, p.settlements = nil, nil
 	p.settling = true
 	id := p.conn.identity
-	p.conn.async(func(ctx context.Context) func() {
+	p.conn.calls.Begin(func(ctx context.Context) func() {
 		errs := p.conn.bridge.front.Settle(ctx, id, p.address, settlements)
 		return func() { p.settled(requests, errs) }
 	})

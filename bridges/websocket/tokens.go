@@ -25,7 +25,7 @@ type client struct {
 // authenticate checks a token. Later requests wait for it, so a client may send them at once.
 func (c *conn) authenticate(q *request) {
 	c.proving = true
-	c.async(func(ctx context.Context) func() {
+	c.calls.Begin(func(ctx context.Context) func() {
 		grant, err := c.bridge.auth.Token(ctx, c.hosts, q.token, "")
 		if err == nil && q.has("namespace") {
 			grant, err = c.bridge.opts.Within(ctx, grant, q.namespace)

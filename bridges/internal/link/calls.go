@@ -8,8 +8,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// Work is a call of the broker. It returns a function that runs as a job of the owner.
+// Work is a call of the broker. It runs in a goroutine, and returns a function that runs as a job of
+// the owner.
 type Work = func(ctx context.Context) (then func())
+
+// CallTimeout bounds calls for which the client has set no time-out.
+const CallTimeout = time.Minute
 
 const (
 	freeCalls = 4
@@ -20,6 +24,8 @@ const (
 // thousands with one packet, and the stack of each takes fair.Call bytes, so calls for which there
 // is no memory wait until others have ended. Only jobs of the owner may use a Calls.
 type Calls struct {
+	Ctx context.Context // of the calls that begin from now on
+
 	tasks  *sync.WaitGroup
 	owner  *Owner
 	memory *fair.Share
@@ -36,7 +42,7 @@ type waitingCall struct {
 	work   Work
 }
 
-// NewCalls returns a Calls whose goroutines belong to tasks. While freeCalls calls of Begin run, a
+// NewCalls returns a Calls without Ctx, whose goroutines belong to tasks. While freeCalls calls of Begin run, a
 // further one takes fair.Call bytes of memory. If a call panics, failed runs as a job of o.
 func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
@@ -46,9 +52,9 @@ func (c *Calls) Busy() int { return c.running + len(c.waiting) }
 
 func (c *Calls) Events() int { return c.events }
 
-// Begin makes a call, at once or when others have ended. timeout includes this wait.
-func (c *Calls) Begin(ctx context.Context, timeout time.Duration, work Work) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// Begin makes a call, at once or when others have ended. CallTimeout includes this wait.
+func (c *Calls) Begin(work Work) {
+	ctx, cancel := context.WithTimeout(c.Ctx, CallTimeout)
 	if c.running < freeCalls || c.running < maxCalls && c.memory.Available(fair.Call) > 0 {
 		c.run(ctx, cancel, work)
 		return
@@ -65,8 +71,8 @@ func (c *Calls) run(ctx context.Context, cancel context.CancelFunc, work Work) {
 
 // Await makes a call that may wait long for an event. The call does not count towards the limits of
 // Begin, so it keeps no other call waiting. cancel ends its context.
-func (c *Calls) Await(ctx context.Context, timeout time.Duration, work Work) (cancel context.CancelFunc) {
-	ctx, cancel = context.WithTimeout(ctx, timeout)
+func (c *Calls) Await(timeout time.Duration, work Work) (cancel context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.Ctx, timeout)
 	c.events++
 	c.spawn(ctx, cancel, work, func() { c.events-- })
 	return cancel

@@ -29,6 +29,7 @@ func newCallers(memory int64) *callers {
 	c := &callers{pool: fair.New(memory, nil, nil), end: make(chan struct{})}
 	c.owner = New(func() {}, nil)
 	c.Calls = NewCalls(&c.tasks, c.owner, c.pool.Share(func() {}), func(err error) { c.failed = append(c.failed, err) })
+	c.Ctx = context.Background()
 	return c
 }
 
@@ -36,7 +37,7 @@ func newCallers(memory int64) *callers {
 func (c *callers) begin(n int) {
 	c.owner.Do(func() {
 		for i := range n {
-			c.Begin(context.Background(), time.Hour, func(context.Context) func() {
+			c.Begin(func(context.Context) func() {
 				c.owner.Do(func() { c.running++ })
 				<-c.end
 				return func() {
@@ -85,7 +86,7 @@ func TestCallsDoNotWaitForEvents(t *testing.T) {
 		event := make(chan struct{})
 		c.owner.Do(func() {
 			for range 2 * maxCalls {
-				c.Await(context.Background(), time.Hour, func(context.Context) func() { <-event; return func() {} })
+				c.Await(time.Hour, func(context.Context) func() { <-event; return func() {} })
 			}
 		})
 		close(c.end)
@@ -114,7 +115,8 @@ func TestWaitingCallsBeginAfterAPanic(t *testing.T) {
 				func(ctx context.Context) func() { return func() { got = context.Cause(ctx) } },
 			} {
 				ctx, cancel := context.WithCancel(context.Background())
-				c.Begin(ctx, time.Hour, work)
+				c.Ctx = ctx
+				c.Begin(work)
 				cancel()
 			}
 		})
