@@ -22,9 +22,7 @@ const (
 // it reads active messages in order, without locking them, and ignores outcomes. The broker does
 // not announce new messages to browsers, so a browser that has read all messages polls.
 type browseLink struct {
-	conn    *conn
-	link    *engine.Link
-	addr    core.Address
+	end
 	next    []int64         // by partition: the next sequence number to read
 	pending []core.Delivery // read, but not sent yet
 	looking bool            // a call of look, or the pause before it, is in progress
@@ -36,7 +34,7 @@ type browseLink struct {
 }
 
 func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
-	b := &browseLink{conn: c, link: l, addr: addr, pause: soonBrowse}
+	b := &browseLink{end: end{conn: c, link: l, addr: addr}, pause: soonBrowse}
 	l.Data = b
 	if at, _ := sessionWanted(l.Attach().Source.Filter); at >= 0 {
 		l.Refuse(c.refusal(l, core.Refuse(core.NotImplemented, "Browsing one session is not supported: browse the whole entity, or accept the session and peek at its messages."), addr))
@@ -123,8 +121,7 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 	switch {
 	case b.over:
 	case err != nil && !core.CodeOf(err).Retriable():
-		b.link.Detach(b.conn.refusal(b.link, err, b.addr))
-		b.detached()
+		b.close(err)
 	case len(found) > 0:
 		b.pending, b.pause = found, soonBrowse
 		b.hold(1)

@@ -18,7 +18,33 @@ import (
 // receiverLink, browseLink, requestLink, replyLink or coordinatorLink.
 
 type endpoint interface {
+	address() core.Address
 	detached()
+}
+
+type end struct {
+	conn   *conn
+	link   *engine.Link
+	addr   core.Address // zero if the link has no entity
+	closed error        // why close was called, or nil
+}
+
+func (e *end) address() core.Address { return e.addr }
+
+// close detaches the link, because the broker has ended what the link uses.
+func (e *end) close(err error) {
+	e.closed = err
+	if e.link.Open() {
+		e.link.Detach(e.conn.refusal(e.link, err, e.addr))
+		e.conn.Detached(e.link)
+	}
+}
+
+func addressOf(l *engine.Link) (addr core.Address) {
+	if d, ok := l.Data.(endpoint); ok {
+		addr = d.address()
+	}
+	return addr
 }
 
 var _ engine.Handler = (*conn)(nil)

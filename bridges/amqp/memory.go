@@ -61,20 +61,6 @@ func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 
-func addressOf(l *engine.Link) core.Address {
-	switch d := l.Data.(type) {
-	case *senderLink:
-		return d.addr
-	case *receiverLink:
-		return d.addr
-	case *browseLink:
-		return d.addr
-	case *requestLink:
-		return d.addr
-	}
-	return core.Address{}
-}
-
 // charge counts the memory of the connection in the budget: input that is incomplete or not carried
 // out, and output that the client has not read.
 func (c *conn) charge() {

@@ -29,9 +29,7 @@ func accepted(properties value.Map) (accept string, ok bool) {
 }
 
 type receiverLink struct {
-	conn     *conn
-	link     *engine.Link
-	addr     core.Address
+	end
 	mode     core.ReceiveMode
 	receiver core.Receiver
 	sessionReceiver
@@ -46,7 +44,6 @@ type receiverLink struct {
 	held       bool // is in settleQueue.held
 	combed     bool // since the drain began, the broker was asked for messages that are available now
 	stopped    bool // the broker delivers no more
-	closed     error
 }
 
 type sessionReceiver struct {
@@ -66,7 +63,7 @@ type settlement struct {
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	a := l.Attach()
-	r := &receiverLink{conn: c, link: l, addr: addr}
+	r := &receiverLink{end: end{conn: c, link: l, addr: addr}}
 	if a.SndSettleMode.Or(wire.SenderMixed) == wire.SenderSettled {
 		r.mode = core.ReceiveAndDelete
 	}
@@ -127,14 +124,6 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 	}
 	r.flowed() // the client may have given credit before we answered the attach
 	return true
-}
-
-func (r *receiverLink) close(err error) {
-	r.closed = err
-	if r.link.Open() {
-		r.link.Detach(r.conn.refusal(r.link, err, r.addr))
-		r.detached()
-	}
 }
 
 // interrupt detaches the link because a settlement failed for a reason that may pass. If it

@@ -67,16 +67,13 @@ func (r *request) session() core.SessionKey {
 }
 
 type requestLink struct {
-	conn *conn
-	link *engine.Link
+	end
 	node string // folded address
-	addr core.Address
-	size int64 // largest request in bytes
+	size int64  // largest request in bytes
 }
 
 type replyLink struct {
-	conn   *conn
-	link   *engine.Link
+	end
 	node   string // folded address
 	target string // the client's address; the reply-to of requests
 	queue  [][]byte
@@ -86,11 +83,11 @@ type replyLink struct {
 func (c *conn) attachNode(l *engine.Link, node string, addr core.Address, size int64) {
 	a := l.Attach()
 	if a.Role == wire.RoleSender {
-		l.Data = &requestLink{conn: c, link: l, node: node, addr: addr, size: size}
+		l.Data = &requestLink{end: end{conn: c, link: l, addr: addr}, node: node, size: size}
 		l.Accept(engine.Terms{MaxMessageSize: uint64(size), Properties: value.Map{}, Credit: requestCredit})
 		return
 	}
-	r := &replyLink{conn: c, link: l, node: node}
+	r := &replyLink{end: end{conn: c, link: l}, node: node}
 	if a.Target != nil {
 		r.target = a.Target.Address.V
 	}

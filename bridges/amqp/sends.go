@@ -15,9 +15,7 @@ import (
 // senderLink has at most one call of its Sender in flight, which keeps the order. Messages that
 // arrive meanwhile go into the next call.
 type senderLink struct {
-	conn   *conn
-	link   *engine.Link
-	addr   core.Address
+	end
 	sender core.Sender
 
 	destination core.Address
@@ -28,11 +26,10 @@ type senderLink struct {
 	spare    []engine.Message // memory for the next queue
 	sending  bool
 	released bool
-	closed   error
 }
 
 func (c *conn) attachSender(l *engine.Link, addr core.Address) {
-	s := &senderLink{conn: c, link: l, addr: addr, destination: addr}
+	s := &senderLink{end: end{conn: c, link: l, addr: addr}, destination: addr}
 	l.Data = s
 	closed := func(err error) { c.owner.Post(func() { s.close(err) }) }
 	final, isVia, err := finalDestination(l.Attach())
@@ -80,14 +77,6 @@ func (s *senderLink) properties(size int64) value.Map {
 		p = append(p, value.Entry{Key: transferDestination, Value: s.link.Attach().Properties.At(string(transferDestination))})
 	}
 	return p
-}
-
-func (s *senderLink) close(err error) {
-	s.closed = err
-	if s.link.Open() {
-		s.link.Detach(s.conn.refusal(s.link, err, s.addr))
-		s.detached()
-	}
 }
 
 func (s *senderLink) detached() {

@@ -27,10 +27,7 @@ const (
 	maxRequestBytes   = 4 << 10 // of a declare or discharge
 )
 
-type coordinatorLink struct {
-	conn *conn
-	link *engine.Link
-}
+type coordinatorLink struct{ end }
 
 type transaction struct {
 	conn        *conn
@@ -79,7 +76,7 @@ func (c *conn) attachCoordinator(l *engine.Link) {
 		l.Refuse(c.refusal(l, &wire.Error{Condition: wire.CondInvalidField, Description: "A coordinator can only be the target of a link: attach the link as a sender."}, core.Address{}))
 		return
 	}
-	l.Data = &coordinatorLink{conn: c, link: l}
+	l.Data = &coordinatorLink{end{conn: c, link: l}}
 	scopeOf(l).transacted = true
 	served := slices.DeleteFunc(slices.Clone(a.Coordinator.Capabilities), func(c value.Symbol) bool { return !coordinatorServes[c] })
 	l.Accept(engine.Terms{MaxMessageSize: maxRequestBytes, Properties: value.Map{}, Credit: coordinatorCredit, Capabilities: served})
