@@ -56,7 +56,7 @@ var arrows = []struct {
 	{"core/fair", []string{"core", "core/intercept", "internal/wake"}},
 	{"core/taps", []string{"core", "core/fair", "core/intercept", "internal/wake"}},
 	{"core/...", []string{"core", "core/value"}},
-	{"bridges", []string{"core"}},
+	{"bridges", []string{"core", "core/fair"}},
 	{"bridges/refusals", []string{"core", "golang.org/x/time/rate"}},
 	{"bridges/clients", []string{"core", "bridges"}},
 	{"bridges/origins", nil},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
@@ -61,30 +62,12 @@ func (b *awaitedBody) Read(p []byte) (int, error) {
 
 // readBody reads up to limit bytes. The budget counts the body until the request is answered.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return []byte{}, nil
-	}
-	control := http.NewResponseController(w)
-	body, err := visitOf(r).memory.Gather(r.Context(), fair.Arrival{
-		Reader: r.Body, Size: r.ContentLength, Limit: limit,
-		Deadline: func(at time.Time) error {
-			_ = control.SetReadDeadline(at)
-			return nil
-		},
-	})
-	switch {
-	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // net/http would take a deadline that passes later for a disconnect
-		return body, nil
-	case errors.Is(err, fair.ErrTooLarge):
-		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
-	case errors.Is(err, fair.ErrTooSlow):
-		return nil, &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf(
+	body, err := bridges.ReadBody(w, r, visitOf(r).memory, limit)
+	if errors.Is(err, fair.ErrTooSlow) {
+		err = &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf(
 			"The rest of the request body did not arrive in time: send at least %d bytes a second, with pauses of at most %v.", fair.MinRate, fair.Grace)}
-	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
-		return nil, err
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
+	return body, err
 }
 
 // skipBody discards the body: net/http notices a disconnect only after it has been read.

@@ -22,8 +22,6 @@ import (
 
 const Path = "/$crosstown/hooks/"
 
-const bodyTime = time.Minute // for the first byte of a body to arrive
-
 type Hook struct {
 	Name      string        `config:"name"`
 	Namespace string        `config:"-"` // ID of Entity's namespace, which is its configured name
@@ -147,7 +145,10 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 			limit = n
 		}
 	}
-	body, err := read(w, r, memory, limit)
+	body, err := bridges.ReadBody(w, r, memory, limit)
+	if errors.Is(err, fair.ErrTooSlow) {
+		err = core.Refuse(core.InvalidArgument, "The request body did not arrive completely in time: send it without long pauses.")
+	}
 	if err != nil {
 		return h.Scheme == URL, err
 	}
@@ -194,30 +195,6 @@ func (in *Inbound) verify(r *http.Request, h *Hook, body []byte) error {
 	}
 	in.proofs.right(proverOf(r, h), now)
 	return nil
-}
-
-func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int64) ([]byte, error) {
-	control := http.NewResponseController(w)
-	body, err := memory.Gather(r.Context(), fair.Arrival{
-		Reader: r.Body, Size: r.ContentLength, Limit: limit,
-		Deadline: func(at time.Time) error {
-			_ = control.SetReadDeadline(at) // fails in tests whose writer has no deadlines
-			return nil
-		},
-	})
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // for the rest of the body, which net/http may read
-	switch {
-	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // fails in tests whose writer has no deadlines
-		return body, nil
-	case errors.Is(err, fair.ErrTooLarge):
-		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
-	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
-		return nil, err
-	case errors.Is(err, fair.ErrTooSlow):
-		return nil, core.Refuse(core.InvalidArgument, "The request body did not arrive completely in time: send it without long pauses.")
-	}
-	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
 func (h *Hook) message(r *http.Request, body []byte) (*core.Message, error) {
