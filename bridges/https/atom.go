@@ -52,14 +52,14 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	}
 	t := m.target
 	isRule := t.subscription != "" && (t.rule != "" || t.feed)
-	do, drop := m.getEntity, m.deleteEntity
+	do := m.getEntity
 	switch {
 	case isRule && r.Method == http.MethodPut: // the Go SDK puts a rule without a name at the feed's path
 		return m.authorized("PUT", m.putRule)
 	case isRule && t.feed:
 		return m.authorized("GET, HEAD", m.listRules)
 	case isRule:
-		do, drop = m.getRule, m.deleteRule
+		do = m.getRule
 	case t.feed:
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Subscription) })
 	}
@@ -67,7 +67,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	case http.MethodPut:
 		do = m.putEntity
 	case http.MethodDelete:
-		do = drop
+		do = m.drop
 	}
 	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
@@ -150,35 +150,36 @@ func (m *management) namespaceInfo() error {
 	return nil
 }
 
-type page struct {
-	skip, top int
-	title     string
-	at        reference
-}
-
-func parsePage(r *http.Request, at reference, title string) (page, error) {
-	query := r.URL.Query()
+// page answers with a page of a list, which it reads with one element more, to know whether there is
+// a next page. list returns how many elements it found, and how to append element i.
+func (m *management) page(title string, list func(skip, n int) (found int, entry func(dst []byte, i int) []byte, err error)) error {
+	query := m.r.URL.Query()
 	skip, err := pageNumber(query, "$skip", 0, 1<<31-1)
 	if err != nil {
-		return page{}, err
+		return err
 	}
 	top, err := pageNumber(query, "$top", defaultTop, maxTop)
 	if err != nil {
-		return page{}, err
+		return err
 	}
-	return page{skip, top, title, at}, nil
-}
-
-func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
+	found, entry, err := list(skip, top+1)
+	if err != nil {
+		return m.denied(read, err)
+	}
+	var entries []byte
+	for i := range min(top, found) {
+		entries = entry(entries, i)
+	}
 	next := ""
-	if more {
-		query := "$skip=" + strconv.Itoa(p.skip+p.top) + "&$top=" + strconv.Itoa(p.top)
-		if p.at.versioned != "" {
-			query += "&" + p.at.versioned
+	if found > top {
+		query := "$skip=" + strconv.Itoa(skip+top) + "&$top=" + strconv.Itoa(top)
+		if m.at.versioned != "" {
+			query += "&" + m.at.versioned
 		}
-		next = p.at.link(p.at.path, query)
+		next = m.at.link(m.at.path, query)
 	}
-	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
+	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, title, m.at.self(), next, entries))
+	return nil
 }
 
 // pageNumber returns the parameter name of query, or the argument otherwise if it is missing or 0.

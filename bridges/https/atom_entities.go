@@ -18,26 +18,17 @@ var descriptions = [...]string{
 	core.Subscription: "SubscriptionDescription",
 }
 
-// listEntities reads one entity more than requested, to know whether there is a next page.
 func (m *management) listEntities(kind core.Kind) error {
-	p, err := parsePage(m.r, m.at, kind.String()+"s")
-	if err != nil {
-		return err
-	}
-	entities, runtimes, err := bridges.Entities(m.r.Context(), m.front, m.id, core.Listing{Kind: kind, Topic: m.target.entity}, p.skip, p.top+1)
-	if err != nil {
-		return m.denied(read, err)
-	}
-	var entries []byte
-	for i := range entities[:min(p.top, len(entities))] {
-		link := m.at.link("/"+escapePath(entities[i].Name), m.at.versioned)
-		if _, name, ok := core.SplitSubscription(entities[i].Name); ok {
-			link = m.at.below(name)
-		}
-		entries = appendEntity(entries, m.at, link, &entities[i], runtimes[i])
-	}
-	p.write(m.w, entries, len(entities) > p.top)
-	return nil
+	return m.page(kind.String()+"s", func(skip, n int) (int, func([]byte, int) []byte, error) {
+		all, runtimes, err := bridges.Entities(m.r.Context(), m.front, m.id, core.Listing{Kind: kind, Topic: m.target.entity}, skip, n)
+		return len(all), func(dst []byte, i int) []byte {
+			link := m.at.link("/"+escapePath(all[i].Name), m.at.versioned)
+			if _, name, ok := core.SplitSubscription(all[i].Name); ok {
+				link = m.at.below(name)
+			}
+			return appendEntity(dst, m.at, link, &all[i], runtimes[i])
+		}, err
+	})
 }
 
 // For a missing queue or topic, getEntity answers, even without rights, with an empty public
@@ -170,11 +161,13 @@ func (m *management) update(ctx context.Context, kind core.Kind, description *no
 	return e, rt, err
 }
 
-func (m *management) deleteEntity() error {
-	return m.deleted(m.front.DeleteEntity(m.r.Context(), m.id, m.target.node()))
-}
-
-func (m *management) deleted(err error) error {
+// drop deletes an entity or a rule.
+func (m *management) drop() (err error) {
+	if m.target.rule != "" {
+		err = m.front.DeleteRule(m.r.Context(), m.id, m.target.node(), m.target.rule)
+	} else {
+		err = m.front.DeleteEntity(m.r.Context(), m.id, m.target.node())
+	}
 	if err != nil {
 		return m.denied(remove, err)
 	}

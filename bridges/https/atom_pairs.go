@@ -43,7 +43,7 @@ func readPairs(list *node) (core.Properties, error) {
 		}
 		pairs = append(pairs, core.Property{Key: key.text, Value: typed})
 	}
-	return encodeProperties(pairs)
+	return core.NewProperties(pairs...)
 }
 
 // readTyped reads a value by its attribute i:type. form says what an invalid value should be.

@@ -8,20 +8,10 @@ import (
 )
 
 func (m *management) listRules() error {
-	p, err := parsePage(m.r, m.at, "Rules")
-	if err != nil {
-		return err
-	}
-	all, err := m.front.Rules(m.r.Context(), m.id, m.target.node(), p.skip, p.top+1)
-	if err != nil {
-		return m.denied(read, err)
-	}
-	var entries []byte
-	for _, rule := range all[:min(p.top, len(all))] {
-		entries = appendRuleEntry(entries, m.at, m.target, rule)
-	}
-	p.write(m.w, entries, len(all) > p.top)
-	return nil
+	return m.page("Rules", func(skip, n int) (int, func([]byte, int) []byte, error) {
+		all, err := m.front.Rules(m.r.Context(), m.id, m.target.node(), skip, n)
+		return len(all), func(dst []byte, i int) []byte { return appendRuleEntry(dst, m.at, m.target, all[i]) }, err
+	})
 }
 
 func (m *management) getRule() error {
@@ -60,10 +50,6 @@ func (m *management) putRule() error {
 	}
 	writeAtom(m.w, status, entryType, appendRuleEntry(nil, m.at, m.target, rule))
 	return nil
-}
-
-func (m *management) deleteRule() error {
-	return m.deleted(m.front.DeleteRule(m.r.Context(), m.id, m.target.node(), m.target.rule))
 }
 
 const ruleDescription = "RuleDescription"

@@ -149,6 +149,6 @@ func readUserProperties(dec *json.Decoder, m *core.Message) error {
 	if err != nil {
 		return err
 	}
-	m.Properties, err = encodeProperties(pairs)
+	m.Properties, err = core.NewProperties(pairs...)
 	return err
 }

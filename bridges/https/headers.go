@@ -69,22 +69,7 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 			return core.Properties{}, core.Refuse(core.InvalidArgument, "Two headers set the user property %.60q: send one.", pairs[i].Key)
 		}
 	}
-	return encodeProperties(pairs)
-}
-
-func encodeProperties(pairs []core.Property) (core.Properties, error) {
-	if len(pairs) == 0 {
-		return core.Properties{}, nil
-	}
-	dst, mark := value.OpenMap(nil)
-	for _, p := range pairs {
-		var err error
-		dst = value.AppendString(dst, p.Key)
-		if dst, err = value.Append(dst, p.Value); err != nil {
-			return core.Properties{}, err
-		}
-	}
-	return core.RawProperties(value.CloseMap(dst, mark, len(pairs))), nil
+	return core.NewProperties(pairs...)
 }
 
 // headerText decodes a header as UTF-8 or, if that is not valid, as ISO 8859-1 of earlier HTTP.

@@ -45,7 +45,7 @@ func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address,
 			pairs = append(pairs, core.Property{Key: name, Value: parseHeaderValue(text)})
 		}
 	}
-	when, err := encodeProperties(pairs)
+	when, err := core.NewProperties(pairs...)
 	if err != nil {
 		return err
 	}
