@@ -138,3 +138,11 @@ func PolicyHolder(name string) string {
 	}
 	return address.Entity
 }
+
+// Named returns the entity that the arguments NAME, or TOPIC and NAME, name.
+func Named(args []string) string {
+	if len(args) > 1 {
+		return core.SubscriptionPath(args[0], args[1])
+	}
+	return args[0]
+}

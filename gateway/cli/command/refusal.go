@@ -58,9 +58,6 @@ func (t *Target) From() string {
 }
 
 func (t *Target) reason(err error) error {
-	if err == nil {
-		return nil
-	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the certificate of %s%s is not trusted: %w: specify the CA's certificate with --ca FILE (crosstown ca prints the development CA)", t.Host, t.From(), err)
 	}

@@ -48,12 +48,7 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	return c
 }
 
-func (m *manager) name() string {
-	if len(m.args) > 1 {
-		return core.SubscriptionPath(m.args[0], m.args[1])
-	}
-	return m.args[0]
-}
+func (m *manager) name() string { return command.Named(m.args) }
 
 func (m *manager) done(err error, did, kind, name string) error {
 	if err != nil {
@@ -70,18 +65,19 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
+// The tag title is the column in a table.
 type counts struct {
 	Name               string `json:"name"`
-	Subscriptions      *int64 `json:"subscriptions,omitempty"`
-	SQLFilters         *int64 `json:"sqlFilters,omitempty"`
-	CorrelationFilters *int64 `json:"correlationFilters,omitempty"`
-	Active             *int64 `json:"active,omitempty"`
-	Scheduled          *int64 `json:"scheduled,omitempty"`
-	DeadLetter         *int64 `json:"deadLettered,omitempty"`
-	Transfer           *int64 `json:"transfer,omitempty"`
-	TransferDeadLetter *int64 `json:"transferDeadLettered,omitempty"`
-	Damaged            *int64 `json:"damaged,omitempty"`
-	Bytes              *int64 `json:"bytes,omitempty"`
+	Subscriptions      *int64 `json:"subscriptions,omitempty" title:"subscriptions"`
+	SQLFilters         *int64 `json:"sqlFilters,omitempty" title:"SQL filters"`
+	CorrelationFilters *int64 `json:"correlationFilters,omitempty" title:"correlation filters"`
+	Active             *int64 `json:"active,omitempty" title:"active"`
+	Scheduled          *int64 `json:"scheduled,omitempty" title:"scheduled"`
+	DeadLetter         *int64 `json:"deadLettered,omitempty" title:"dead-lettered"`
+	Transfer           *int64 `json:"transfer,omitempty" title:"transfer"`
+	TransferDeadLetter *int64 `json:"transferDeadLettered,omitempty" title:"transfer dead-lettered"`
+	Damaged            *int64 `json:"damaged,omitempty" title:"damaged"`
+	Bytes              *int64 `json:"bytes,omitempty" title:"bytes"`
 }
 
 func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
@@ -98,23 +94,9 @@ func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
 }
 
 func (c *counts) columns() (titles []string, values []any) {
-	for _, n := range []struct {
-		title string
-		v     *int64
-	}{
-		{"subscriptions", c.Subscriptions},
-		{"SQL filters", c.SQLFilters},
-		{"correlation filters", c.CorrelationFilters},
-		{"active", c.Active},
-		{"scheduled", c.Scheduled},
-		{"dead-lettered", c.DeadLetter},
-		{"transfer", c.Transfer},
-		{"transfer dead-lettered", c.TransferDeadLetter},
-		{"damaged", c.Damaged},
-		{"bytes", c.Bytes},
-	} {
-		if n.v != nil {
-			titles, values = append(titles, n.title), append(values, *n.v)
+	for f, v := range reflect.ValueOf(c).Elem().Fields() {
+		if n, ok := v.Interface().(*int64); ok && n != nil {
+			titles, values = append(titles, f.Tag.Get("title")), append(values, *n)
 		}
 	}
 	return titles, values

@@ -25,7 +25,8 @@ A policy with Manage on another namespace allows show, reset and rotate there.`,
 	})
 	c.AddCommand(
 		namespaceCreateCommand(environ), namespaceUpdateCommand(environ), namespaceListCommand(environ),
-		aboutNamespace(environ, "show NAME", "Show a namespace with its policies and connection strings", http.MethodGet, nil),
+		command.Asking(&cobra.Command{Use: "show NAME", Short: "Show a namespace with its policies and connection strings", Args: cobra.ExactArgs(1)}, environ,
+			command.About(http.MethodGet, api.NamespacesPath), printNamespace),
 		doneToNamespace(environ, "reset NAME", "Remove all messages of a namespace and keep its entities", `Remove all messages of a namespace and keep its entities.
 
 All messages are removed, whatever their state, with session states, schedules and the history
@@ -35,8 +36,10 @@ the number of messages.`, http.MethodPost, "reset"),
 
 The gateway disconnects the clients of the namespace at once. Only namespaces that were created
 at run time can be deleted.`, http.MethodDelete, "deleted"),
-		aboutNamespace(environ, "rotate NAME POLICY", "Give a policy a new primary key; the old one stays valid as the secondary", http.MethodPost,
-			func(policy string) []string { return []string{"policies", policy, api.Rotate} }),
+		command.Asking(&cobra.Command{Use: "rotate NAME POLICY", Short: "Give a policy a new primary key; the old one stays valid as the secondary", Args: cobra.ExactArgs(2)}, environ,
+			func(args []string) (command.Inquiry, error) {
+				return command.Inquiry{Method: http.MethodPost, Path: api.NamespacesPath, Names: []string{args[0], "policies", args[1], api.Rotate}}, nil
+			}, printNamespace),
 	)
 	return c
 }
@@ -202,19 +205,6 @@ func namespaceListCommand(environ []string) *cobra.Command {
 		})
 	}
 	return c
-}
-
-// If below is not nil, the path continues with the segments that it returns for the second
-// argument.
-func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
-	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
-		names := args[:1:1]
-		if below != nil {
-			names = append(names, below(args[1])...)
-		}
-		return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, nil
-	}, printNamespace)
 }
 
 // did is the verb in the past tense.

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/typedjson"
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
@@ -69,10 +69,7 @@ AMQP values; rules that call plugins cannot be compared.`,
 }
 
 func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
-	entity := args[0]
-	if len(args) > 1 {
-		entity = core.SubscriptionPath(args[0], args[1])
-	}
+	entity := command.Named(args)
 	if o.rules != "" {
 		return o.compare(c, args)
 	}
@@ -143,37 +140,27 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 }
 
 func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgement) error {
-	var b bytes.Buffer
-	lines := command.NewEncoder(&b)
-	matched := 0
-	for i := range all {
-		j := &all[i]
-		if j.Matched && j.Error == "" {
-			matched++
-		}
-		if o.JSON {
-			if err := lines.Encode(j); err != nil {
-				return err
+	err := o.Print(c, all, func(w io.Writer) error {
+		var b strings.Builder
+		for i := range all {
+			j := &all[i]
+			verdict := "does not match"
+			switch {
+			case j.Error != "":
+				verdict = "fails: " + j.Error
+			case j.Matched:
+				verdict = "matches"
 			}
-			continue
+			fmt.Fprintf(&b, "%s  %s  %s\n", j.Subscription, j.Rule, verdict)
+			for _, why := range j.Why {
+				fmt.Fprintf(&b, "    %s\n", why)
+			}
 		}
-		verdict := "does not match"
-		switch {
-		case j.Error != "":
-			verdict = "fails: " + j.Error
-		case j.Matched:
-			verdict = "matches"
-		}
-		fmt.Fprintf(&b, "%s  %s  %s\n", j.Subscription, j.Rule, verdict)
-		for _, why := range j.Why {
-			fmt.Fprintf(&b, "    %s\n", why)
-		}
-	}
-	if _, err := c.OutOrStdout().Write(b.Bytes()); err != nil {
+		_, err := io.WriteString(w, b.String())
 		return err
+	})
+	if err == nil && !slices.ContainsFunc(all, func(j api.Judgement) bool { return j.Matched && j.Error == "" }) {
+		err = command.Nothingf("%s: none of the rules matches (number of rules: %d)", entity, len(all))
 	}
-	if matched == 0 {
-		return command.Nothingf("%s: none of the rules matches (number of rules: %d)", entity, len(all))
-	}
-	return nil
+	return err
 }

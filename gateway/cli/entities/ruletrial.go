@@ -1,7 +1,6 @@
 package entities
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +97,7 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 	if err := tr.read(c.Context(), in); err != nil {
 		return command.Usagef("--record: %w", err)
 	}
-	return tr.tell(c.OutOrStdout(), o.JSON)
+	return o.Print(c, tr.totals, tr.tell)
 }
 
 func (t *trial) add(name string, sides ...[]core.Rule) error {
@@ -183,17 +182,9 @@ func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	return all[:min(len(all), maxShown)]
 }
 
-func (t *trial) tell(out io.Writer, asJSON bool) error {
-	var b bytes.Buffer
-	lines := command.NewEncoder(&b)
-	for i := range t.totals {
-		o := &t.totals[i]
-		if asJSON {
-			if err := lines.Encode(o); err != nil {
-				return err
-			}
-			continue
-		}
+func (t *trial) tell(out io.Writer) error {
+	var b strings.Builder
+	for _, o := range t.totals {
 		fmt.Fprintf(&b, "%s  of %s: %d added, %d removed, %d changed, %d failing\n", o.Subscription, command.Messages(o.Messages), o.Added, o.Removed, o.Changed, o.Failing)
 		for _, c := range o.First {
 			fmt.Fprintf(&b, "  %s  line %d  %s\n", c.Change, c.Line, c.MessageID)
@@ -202,6 +193,6 @@ func (t *trial) tell(out io.Writer, asJSON bool) error {
 			}
 		}
 	}
-	_, err := out.Write(b.Bytes())
+	_, err := io.WriteString(out, b.String())
 	return err
 }

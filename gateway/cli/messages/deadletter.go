@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 )
@@ -189,14 +188,9 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
-func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, err error) {
-	if _, err = b.find(ctx, s, func(a *amqp.Arrival) error {
-		numbers = append(numbers, a.SequenceNumber)
-		return nil
-	}); err == nil && len(numbers) == 0 {
-		err = b.none(ctx, s)
-	}
-	return numbers, err
+func (b *browser) numbers(ctx context.Context, s *selection) ([]int64, error) {
+	found, err := b.heldIn(ctx, s)
+	return found.all(), err
 }
 
 type deadPurge struct {

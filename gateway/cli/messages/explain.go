@@ -53,10 +53,7 @@ explain. The command needs a policy with Manage.`,
 const maxFollowed = 100
 
 func (o *explainOptions) run(c *cobra.Command, args []string) error {
-	id := ""
-	if len(args) > 0 {
-		id = args[0]
-	}
+	id := strings.Join(args, "")
 	if (id == "") == (o.number == 0) || o.number < 0 {
 		return command.Usagef("specify a message by its id (crosstown explain MESSAGE-ID --entity ENTITY) or by its sequence number (--number)")
 	}

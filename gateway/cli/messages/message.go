@@ -27,9 +27,7 @@ func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, rec
 		counts = fmt.Sprintf("  delivery %d", a.DeliveryCount)
 	}
 	if asJSON {
-		line := lineOf(entity, a)
-		line.DeadLetterReason, line.DeadLetterText, line.DeadLetterSource = reasonOf(&a), propertyOf(&a, core.PropertyDeadLetterDescription), a.DeadLetterSource
-		return command.NewEncoder(out).Encode(&line)
+		return command.NewEncoder(out).Encode(shownLine(entity, a))
 	}
 	if a.DeliveryCount == 0 || received && a.DeliveryCount == 1 {
 		counts = ""

@@ -84,10 +84,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	name := args[0]
-	if len(args) > 1 {
-		name = core.SubscriptionPath(args[0], args[1])
-	}
+	name := command.Named(args)
 	if err := o.Confirm(c, fmt.Sprintf("remove all messages of %s that are %s", name, inWords(o.states))); err != nil {
 		return err
 	}
@@ -107,17 +104,11 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	detail := ""
-	if len(removed) > 1 {
-		var parts []string
-		for _, state := range PurgeStates {
-			if n := removed[state]; n > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", n, state))
-			}
-		}
-		if len(parts) > 0 {
-			detail = ": " + strings.Join(parts, ", ")
-		}
+	detail := counts(removed)
+	if len(removed) == 1 {
+		detail = ""
+	} else if detail != "" {
+		detail = ": " + detail
 	}
 	return o.Print(c, map[string]any{"purged": total, "states": removed}, func(w io.Writer) error {
 		return command.Line(w, "purged %s from %s%s%s", command.Messages(total), name, detail, o.left(c, name))
@@ -130,19 +121,24 @@ func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {
 		return ""
 	}
-	var parts []string
-	for _, of := range []struct {
-		n     int64
-		state string
-	}{{n.Active - n.Locked - n.Deferred, "active"}, {n.Locked, "locked"}, {n.Deferred, "deferred"}, {n.Scheduled, "scheduled"}, {n.DeadLetter, "dead-letter"}, {n.TransferDeadLetter, "transfer-dead-letter"}} {
-		if of.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", of.n, of.state))
-		}
-	}
-	if len(parts) == 0 {
+	stay := counts(map[string]int64{
+		"active": n.Active - n.Locked - n.Deferred, "locked": n.Locked, "deferred": n.Deferred, "scheduled": n.Scheduled,
+		"dead-letter": n.DeadLetter, "transfer-dead-letter": n.TransferDeadLetter,
+	})
+	if stay == "" {
 		return ""
 	}
-	return "; messages that stay: " + strings.Join(parts, ", ") + " (select states with --state)"
+	return "; messages that stay: " + stay + " (select states with --state)"
+}
+
+func counts[N int | int64](by map[string]N) string {
+	var parts []string
+	for _, state := range slices.Insert(slices.Clone(PurgeStates), 1, "locked") {
+		if n := by[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func inWords(states []string) string {

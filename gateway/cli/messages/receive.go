@@ -109,12 +109,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	if o.count < 0 {
 		errs = append(errs, fmt.Errorf("--count is %d: use a positive number, or 0 for all messages", o.count))
 	}
-	if err := o.session.validate(o.dlq); err != nil {
-		errs = append(errs, err)
-	}
-	if err := o.outcome.validate(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, o.session.validate(o.dlq), o.outcome.validate())
 	if o.follow && o.abandon {
 		errs = append(errs, errors.New("--follow with --abandon would receive the same messages repeatedly: use crosstown tail, which leaves messages in the entity"))
 	}

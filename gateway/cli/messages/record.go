@@ -2,6 +2,7 @@ package messages
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 		},
 	}
 	err = r.watch(ctx, t, entities, "record %s/Subscriptions/NAME; crosstown subscription create makes one for the recording")
-	if flushed := out.Flush(); err == nil {
-		err = flushed
-	}
+	err = cmp.Or(err, out.Flush())
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
 	return err
 }

@@ -216,21 +216,6 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 	}
 }
 
-func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
-	into := newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)
-	more, err := b.find(c.Context(), &o.selection, into.add)
-	if err = errors.Join(err, into.Flush()); err != nil {
-		return err
-	}
-	if more {
-		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(into.rows))
-	}
-	if into.rows == 0 {
-		return b.none(c.Context(), &o.selection)
-	}
-	return nil
-}
-
 // report prints what was done, and returns failed.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Tell(c, done, format, args...), failed)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,21 +192,16 @@ type body struct {
 func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
 	switch {
 	case o.file != "":
-		return func(yield func(body) bool) {
-			data, err := os.ReadFile(o.file)
-			yield(body{data: data, err: err})
-		}
+		data, err := os.ReadFile(o.file)
+		return slices.Values([]body{{data: data, err: err}})
 	case len(args) > 1:
-		return func(yield func(body) bool) {
-			for i, text := range args[1:] {
-				if !yield(body{data: []byte(text), more: i+2 < len(args)}) {
-					return
-				}
-			}
+		var all []body
+		for i, text := range args[1:] {
+			all = append(all, body{data: []byte(text), more: i+2 < len(args)})
 		}
-	default:
-		return lines(stdin)
+		return slices.Values(all)
 	}
+	return lines(stdin)
 }
 
 func lines(r io.Reader) iter.Seq[body] {

@@ -2,12 +2,14 @@ package messages
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
@@ -21,13 +23,13 @@ type column struct {
 }
 
 var (
-	numberColumn   = column{"number", func(a *amqp.Arrival) string { return fmt.Sprint(a.SequenceNumber) }}
-	idColumn       = column{"message id", func(a *amqp.Arrival) string { return preview(a.MessageID.String(), 36) }}
-	sessionColumn  = column{"session", func(a *amqp.Arrival) string { return preview(a.SessionID, 36) }}
-	reasonColumn   = column{"reason", func(a *amqp.Arrival) string { return preview(reasonOf(a), 40) }}
-	enqueuedColumn = column{"enqueued", func(a *amqp.Arrival) string { return shownTime(a.EnqueuedTime) }}
-	dueColumn      = column{"due", func(a *amqp.Arrival) string { return shownTime(a.ScheduledEnqueueTime) }}
-	bodyColumn     = column{"body", func(a *amqp.Arrival) string { return bodyPreview(&a.Body) }}
+	numberColumn   = column{"NUMBER", func(a *amqp.Arrival) string { return fmt.Sprint(a.SequenceNumber) }}
+	idColumn       = column{"MESSAGE ID", func(a *amqp.Arrival) string { return preview(a.MessageID.String(), 36) }}
+	sessionColumn  = column{"SESSION", func(a *amqp.Arrival) string { return preview(a.SessionID, 36) }}
+	reasonColumn   = column{"REASON", func(a *amqp.Arrival) string { return preview(reasonOf(a), 40) }}
+	enqueuedColumn = column{"ENQUEUED", func(a *amqp.Arrival) string { return shownTime(a.EnqueuedTime) }}
+	dueColumn      = column{"DUE", func(a *amqp.Arrival) string { return shownTime(a.ScheduledEnqueueTime) }}
+	bodyColumn     = column{"BODY", func(a *amqp.Arrival) string { return bodyPreview(&a.Body) }}
 )
 
 func shownTime(t time.Time) string {
@@ -59,37 +61,35 @@ func preview(text string, most int) string {
 	return text
 }
 
-type table struct {
-	command.Table
-	out     io.Writer
-	entity  string
-	json    bool
-	columns []column
-	rows    int
-}
-
 // tableRows is how many rows are printed together: the columns are as wide as these rows need.
 const tableRows = 1000
 
-func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *table {
-	return &table{command.NewTable(out), out, entity, asJSON, columns, 0}
-}
-
-func (t *table) add(a *amqp.Arrival) error {
-	if t.rows++; t.json {
-		return printMessage(t.out, true, t.entity, *a, false)
+func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
+	var titles []any
+	for _, column := range columns {
+		titles = append(titles, column.title)
 	}
-	titles, cells := make([]any, len(t.columns)), make([]any, len(t.columns))
-	for i, c := range t.columns {
-		titles[i], cells[i] = strings.ToUpper(c.title), cmp.Or(c.of(a), "-")
+	rows, listed := o.Rows(c, titles...), 0
+	more, err := b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
+		var cells []any
+		for _, column := range columns {
+			cells = append(cells, cmp.Or(column.of(a), "-"))
+		}
+		if err := rows.Add(shownLine(b.entity, *a), cells...); err != nil {
+			return err
+		}
+		if listed++; listed%tableRows == 0 {
+			return rows.Flush()
+		}
+		return nil
+	})
+	if err == nil && listed == 0 {
+		return b.none(c.Context(), &o.selection)
 	}
-	if t.rows == 1 {
-		t.Row(titles...)
+	if more {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(listed))
 	}
-	if t.Row(cells...); t.rows%tableRows == 0 {
-		return t.Flush()
-	}
-	return nil
+	return errors.Join(err, rows.Flush())
 }
 
 func lineOf(entity string, a amqp.Arrival) record.Line {
@@ -107,4 +107,11 @@ func lineOf(entity string, a amqp.Arrival) record.Line {
 		a.Message = &m
 	}
 	return record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: a.Message, BrokerProperties: a.BrokerProperties}}, entity)
+}
+
+// shownLine adds what commands print of dead letters.
+func shownLine(entity string, a amqp.Arrival) *record.Line {
+	line := lineOf(entity, a)
+	line.DeadLetterReason, line.DeadLetterText, line.DeadLetterSource = reasonOf(&a), propertyOf(&a, core.PropertyDeadLetterDescription), a.DeadLetterSource
+	return &line
 }

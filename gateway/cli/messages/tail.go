@@ -74,20 +74,15 @@ type follower struct {
 	named bool
 
 	begun   bool
-	held    []heldBack
+	held    []func() error // each prints one of the last messages
 	printed int
-}
-
-type heldBack struct {
-	entity string
-	a      amqp.Arrival
 }
 
 func (f *follower) use(entity string, a amqp.Arrival) error {
 	if f.begun {
 		return f.print(entity, a)
 	}
-	if f.held = append(f.held, heldBack{entity, a}); len(f.held) > f.last {
+	if f.held = append(f.held, func() error { return f.print(entity, a) }); len(f.held) > f.last {
 		f.held = f.held[1:]
 	}
 	return nil
@@ -95,8 +90,8 @@ func (f *follower) use(entity string, a amqp.Arrival) error {
 
 func (f *follower) begin() error {
 	f.begun = true
-	for _, x := range f.held {
-		if err := f.print(x.entity, x.a); err != nil {
+	for _, show := range f.held {
+		if err := show(); err != nil {
 			return err
 		}
 	}
