@@ -14,8 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/payload"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
-	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
-	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 var unavailable = map[string]broker.Unavailable{
@@ -24,42 +22,35 @@ var unavailable = map[string]broker.Unavailable{
 
 // The plugins must have been launched, because only then their kinds are known.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live *namespaces.Member, log *slog.Logger) (*broker.Broker, error) {
-	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
-	pipelines, err := pipes.pipelines(contents.Pipelines)
+	pipelines, err := t.pipelines(contents.Pipelines)
 	if err != nil {
 		return nil, err
 	}
-	filters, err := pipes.filters()
+	filters, err := t.filters()
 	if err != nil {
 		return nil, err
 	}
 	return broker.New(store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
 		Body: t.bodies.Body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, t.bodies), Remotes: t.remotes.byName(n.ID, t.traces),
-		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait, Memory: t.memory,
+		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait, Memory: t.pools.messages,
 	}), nil
 }
 
-type pipelineBuilder struct {
-	c       *config.Config
-	plugins *host.Host
-	traces  *tracing.Tracing
-}
-
-func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
+func (t *namespaceServer) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 	var lines []broker.Pipeline
 	for i := range all {
 		configured := &all[i]
 		line := broker.Pipeline{Entity: configured.Entity, FollowTo: configured.FollowTo}
 		for n := range configured.Ingress {
-			s, err := p.stage(&configured.Ingress[n])
+			s, err := t.stage(&configured.Ingress[n])
 			if err != nil {
 				return nil, err
 			}
 			line.Ingress = append(line.Ingress, s)
 		}
 		if configured.To != nil {
-			s, err := p.stage(configured.To)
+			s, err := t.stage(configured.To)
 			if err != nil {
 				return nil, err
 			}
@@ -71,14 +62,14 @@ func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, e
 }
 
 // filters returns the plugins that rules may call: all but those known not to be routers.
-func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
+func (t *namespaceServer) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
-	for i := range p.c.Plugins {
-		configured := &p.c.Plugins[i]
-		if p.doesNotRoute(configured.Name) {
+	for i := range t.c.Plugins {
+		configured := &t.c.Plugins[i]
+		if t.doesNotRoute(configured.Name) {
 			continue
 		}
-		s, err := p.stage(&config.Stage{Plugin: configured.Name})
+		s, err := t.stage(&config.Stage{Plugin: configured.Name})
 		if err != nil {
 			return nil, err
 		}
@@ -87,20 +78,20 @@ func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 	return all, nil
 }
 
-func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
-	if p.doesNotRoute(s.Plugin) {
+func (t *namespaceServer) stage(s *config.Stage) (broker.Stage, error) {
+	if t.doesNotRoute(s.Plugin) {
 		return broker.Stage{}, fmt.Errorf("the pipeline contains plugin %s, which is a serializer: use a router there, or move the plugin to serializers.chain", s.Plugin)
 	}
-	r, err := p.plugins.Router(s.Plugin)
+	r, err := t.plugins.Router(s.Plugin)
 	if err != nil {
 		return broker.Stage{}, fmt.Errorf("plugin %s: %s", s.Plugin, core.TextOf(err))
 	}
 	parameters, err := s.Parameters()
-	return broker.Stage{Name: s.Plugin, Router: p.traces.Router(r, s.Plugin), Parameters: parameters, Unavailable: unavailable[p.c.UnavailableAt(s)]}, err
+	return broker.Stage{Name: s.Plugin, Router: t.traces.Router(r, s.Plugin), Parameters: parameters, Unavailable: unavailable[t.c.UnavailableAt(s)]}, err
 }
 
-func (p *pipelineBuilder) doesNotRoute(name string) bool {
-	for _, s := range p.plugins.States() {
+func (t *namespaceServer) doesNotRoute(name string) bool {
+	for _, s := range t.plugins.States() {
 		if s.Name == name {
 			return s.Description != nil && !s.Router
 		}

@@ -6,9 +6,7 @@ import (
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -17,37 +15,25 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
-	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
-	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
-	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 // namespaceServer starts the parts of the gateway that work for one namespace only.
 type namespaceServer struct {
-	c        *config.Config
-	store    core.Store
-	traces   *tracing.Tracing
-	plugins  *host.Host
-	bodies   *payload.Chain // decodes bodies for rules and schemas
-	remotes  *remotes
-	watched  *metrics.Metrics
-	memory   *fair.Pool      // for messages in progress
-	decoding *payload.Room   // for decoded bodies
+	*backend
+	observed core.Store      // the store, with metrics and traces
+	bodies   *payload.Chain  // decodes bodies for rules and schemas
 	running  *rungroup.Group // runs the brokers; if one fails, the gateway fails
-	log      *slog.Logger
-
-	histories *history.History
 
 	mu   sync.Mutex
 	open map[string]*admin.Served // by the namespace's ID
 }
 
-func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
+func (t *namespaceServer) openDirectory(ctx context.Context) (*namespaces.Directory, error) {
 	return namespaces.Open(ctx, namespaces.Options{
-		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.store, Open: t.serve,
-		Hosts: hosts, Issuers: issuers, PublicKeys: []string{config.DevKey}, Limits: t.c.Limits(), Now: t.store.Now, Logger: t.log,
+		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.observed, Open: t.serve,
+		Hosts: t.certificate.hosts, Issuers: t.issuers, PublicKeys: []string{config.DevKey}, Limits: t.c.Limits(), Now: t.observed.Now, Logger: t.log,
 	})
 }
 
@@ -58,7 +44,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *nam
 		log = log.With("namespace", n.Name)
 	}
 	contents := t.c.ContentsOf(n.ID)
-	store := t.store
+	store := t.observed
 	if n.Clock != nil {
 		store = store.WithTime(live.Time)
 	}
@@ -66,7 +52,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *nam
 	if err != nil {
 		return namespaces.Served{}, err
 	}
-	bodies, err := transcoder(t.serializers(n), t.plugins, t.decoding, store.Now, log)
+	bodies, err := transcoder(t.serializers(n), t.plugins, t.pools.decoding, store.Now, log)
 	if err != nil {
 		return namespaces.Served{}, err
 	}
@@ -78,11 +64,11 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *nam
 	})
 	var rules *faults.Rules
 	if n.AllowFaults {
-		rules = faults.New(live, t.store.Now)
+		rules = faults.New(live, t.observed.Now)
 	}
 	unfollow := t.histories.Add(n.ID, b)
-	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	shows := taps.New(store.Now, t.memory)
+	shown, hide := t.metrics.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
+	shows := taps.New(store.Now, t.pools.messages)
 	served := namespaces.Served{Space: intercept.Space{Broker: b, Admin: b}}
 	if rules != nil {
 		served.Chain, served.Grant = append(served.Chain, rules), rules.Grant

@@ -9,56 +9,43 @@ import (
 	"os"
 	"strings"
 
-	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-type reloads struct {
+// signals says when and how to read the configuration again.
+type signals struct {
 	asked <-chan os.Signal
 	read  func() (*config.Config, error)
 	level *slog.LevelVar
 }
 
-// reloader applies changes of the log level, policies, hosts and quotas of namespaces, retries,
-// rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes, certificates,
-// and entities that do not exist yet. If the configuration has an error, it applies nothing.
-type reloader struct {
-	reloads
-	began       *config.Config // as at the start of the gateway
-	certificate *certificate
-	directory   *namespaces.Directory
-	served      *namespaceServer
-	hooks       *webhooks.Inbound
-	pushes      *pushes
-	log         *slog.Logger
-	taken       **config.Config // the configuration that was applied last
-}
-
-func (r *reloader) run(ctx context.Context) error {
+func (b *backend) reloads(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.asked:
-			if err := r.reload(ctx); err != nil {
-				r.log.Error("the reload failed: the old settings stay in force", "err", err)
+		case <-b.again.asked:
+			if err := b.reload(ctx); err != nil {
+				b.log.Error("the reload failed: the old settings stay in force", "err", err)
 			}
 		}
 	}
 }
 
-func (r *reloader) reload(ctx context.Context) error {
-	c, err := r.read()
+// reload applies changes of the log level, policies, hosts and quotas of namespaces, retries,
+// rate limits, circuit breakers, dead letters, schemas, schedules, hooks and pushes, certificates,
+// and entities that do not exist yet. If the configuration has an error, it applies nothing.
+func (b *backend) reload(ctx context.Context) error {
+	c, err := b.again.read()
 	if err != nil {
 		return err
 	}
-	if c.HasDevKey() && !r.began.HasDevKey() {
+	if c.HasDevKey() && !b.c.HasDevKey() {
 		return errors.New("policies: the public development key would become valid, which requires a restart: set a different key for the policy " + config.DevPolicy)
 	}
 	var pair *tls.Certificate
-	if c.TLS.Cert != "" && r.began.TLS.Cert != "" {
+	if c.TLS.Cert != "" && b.c.TLS.Cert != "" {
 		if pair, err = loadPair(c); err != nil {
 			return err
 		}
@@ -72,43 +59,43 @@ func (r *reloader) reload(ctx context.Context) error {
 		return err
 	}
 	for _, k := range made {
-		r.log.Info("reload: the gateway has generated a key for a policy that has none in the configuration", "policy", k.Policy, "file", k.File)
+		b.log.Info("reload: the gateway has generated a key for a policy that has none in the configuration", "policy", k.Policy, "file", k.File)
 	}
-	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // it was validated
+	_ = b.again.level.UnmarshalText([]byte(c.Log.Level)) // it was validated
 	if pair != nil {
-		r.certificate.own.Store(pair)
+		b.certificate.own.Store(pair)
 	}
-	r.certificate.trust(authorities)
-	r.take(ctx, c)
-	r.hooks.Set(c.Hooks())
-	r.pushes.set(c.Pushes())
-	*r.taken = c
+	b.certificate.trust(authorities)
+	b.take(ctx, c)
+	b.hooks.Set(c.Hooks())
+	b.pushes.set(c.Pushes())
+	b.taken = c
 	for _, line := range c.Skipped {
-		r.log.Warn(line)
+		b.log.Warn(line)
 	}
-	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
-		r.log.Warn("reload: these settings have changed and take effect at the next start", "settings", strings.Join(waiting, ", "))
+	if waiting := c.NeedRestart(b.c); len(waiting) > 0 {
+		b.log.Warn("reload: these settings have changed and take effect at the next start", "settings", strings.Join(waiting, ", "))
 	}
-	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks, pushes, certificates, new entities")
+	b.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, circuit breakers, dead letters, schemas, schedules, hooks, pushes, certificates, new entities")
 	return nil
 }
 
-func (r *reloader) take(ctx context.Context, c *config.Config) {
+func (b *backend) take(ctx context.Context, c *config.Config) {
 	all := append([]core.Namespace{c.Own()}, c.Others()...)
-	r.directory.Configure(all)
+	b.directory.Configure(all)
 	for i := range all {
-		r.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name), c.UpdateEntities)
+		b.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name), c.UpdateEntities)
 	}
 }
 
-func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
-	t := r.served.of(name)
+func (b *backend) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
+	t := b.namespaces.of(name)
 	if t == nil {
 		return // a new namespace needs a restart
 	}
-	t.Broker.Select(selected(contents, r.served.bodies))
-	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
-		r.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
+	t.Broker.Select(selected(contents, b.namespaces.bodies))
+	if err := declare(ctx, t.Broker, contents, update, b.log); err != nil {
+		b.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -48,7 +47,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	if err != nil {
 		return err
 	}
-	again := reloads{asked: asked, read: read, level: new(slog.LevelVar)}
+	again := signals{asked: asked, read: read, level: new(slog.LevelVar)}
 	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // it was validated
 	out := c.OutOrStdout()
 	return serve(c.Context(), settings, func(a *announcement) error {
@@ -62,7 +61,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 //
 // If the store has lost its contents, everything behind the listeners stops in the same way, and
 // starts again with a new store. Clients then connect again.
-func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
+func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again signals) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {
 		return err
@@ -137,7 +136,7 @@ type server struct {
 	c           *config.Config
 	ready       func(*announcement) error
 	log         *slog.Logger
-	again       reloads
+	again       signals
 	began       time.Time
 	newKeys     []config.NewKey
 	traces      *tracing.Tracing
@@ -174,24 +173,25 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if err != nil {
 		return err
 	}
-	taking := &reloader{reloads: g.again, began: g.c, certificate: g.certificate, directory: b.directory, served: b.namespaces, log: g.log, taken: &g.taken}
 	if g.taken != g.c {
-		taking.take(ctx, g.taken)
+		b.take(ctx, g.taken)
 	}
 
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
-	bridge := g.serveAMQP(front, b)
+	bridge := b.serveAMQP(front)
 	b.remotes.run(front, b.namespaces, b.directory, bridge.ServeConn)
-	tunnel, native := g.serveWebSocket(front, b, bridge)
-	defer g.showAdmin(b)()
-	g.startPushes(front, b, taking)
-	g.serveHTTPS(front, b, st, taking, tunnel, native)
+	tunnel, native := b.serveWebSocket(front, bridge)
+	defer b.showAdmin()()
+	b.pushes = &pushes{backend: b, group: front, broker: b.seen("push")}
+	b.pushes.set(g.taken.Pushes())
+	b.metrics.Pushes(b.pushes.list)
+	b.serveHTTPS(front, tunnel, native)
 	if err := g.announce(ctx, st); err != nil {
 		front.Stop()
 		return errors.Join(err, front.Wait())
 	}
-	front.Go("reload", taking.run)
+	front.Go("reload", b.reloads)
 	g.log.Info("ready", "version", versionText(), "after", time.Since(g.began).Round(time.Millisecond))
 
 	failed := g.awaitEnd(front, st)
@@ -201,7 +201,10 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	return err
 }
 
+// backend is the part of a gateway that starts again with a new store.
 type backend struct {
+	*server
+	store      *store
 	metrics    *metrics.Metrics
 	pools      *pools
 	process    *admin.Process
@@ -210,15 +213,24 @@ type backend struct {
 	namespaces *namespaceServer
 	directory  *namespaces.Directory
 	connected  *clients.Registry
+	pushes     *pushes
+	hooks      *webhooks.Inbound
 }
 
 func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.Group) (b *backend, err error) {
 	c, log := g.c, g.log
-	b = &backend{metrics: newMetrics(c, log), connected: &clients.Registry{Home: c.Namespace, Log: log}}
+	b = &backend{server: g, store: st, connected: &clients.Registry{Home: c.Namespace, Log: log}}
+	b.metrics = metrics.New(metrics.Options{
+		Version: versionText(), MaxEntities: c.Metrics.MaxEntities, MaxNamespaces: c.Metrics.MaxNamespaces, Refresh: c.Metrics.Refresh, Logger: log,
+	})
 	b.metrics.Plugins(g.plugins.States)
 	b.metrics.Admission(g.admission.State)
 	if st.file != nil {
 		b.metrics.Disk(st.file.Usage)
+	}
+	if st.redis != nil {
+		b.metrics.Flushes(st.redis.Flushes)
+		b.metrics.Failures(st.redis.Failures)
 	}
 	if b.remotes, err = newRemotes(c, log); err != nil {
 		return nil, err
@@ -235,11 +247,8 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	if err != nil {
 		return nil, err
 	}
-	b.namespaces = &namespaceServer{
-		c: c, store: g.traces.Store(observed(b.metrics, st)), traces: g.traces, plugins: g.plugins, bodies: bodies, remotes: b.remotes, watched: b.metrics, memory: b.pools.messages, decoding: b.pools.decoding, histories: b.histories,
-		running: running, log: log, open: map[string]*admin.Served{},
-	}
-	if b.directory, err = b.namespaces.directory(ctx, g.issuers, g.certificate.hosts); err != nil {
+	b.namespaces = &namespaceServer{backend: b, observed: g.traces.Store(b.metrics.Store(st)), bodies: bodies, running: running, open: map[string]*admin.Served{}}
+	if b.directory, err = b.namespaces.openDirectory(ctx); err != nil {
 		return nil, err
 	}
 	running.Go("namespaces", b.directory.Run)
@@ -248,70 +257,104 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	return b, nil
 }
 
-func (g *server) seen(b *backend, protocol string) *intercept.Front {
-	return intercept.New(b.directory, append(g.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
+func (b *backend) seen(protocol string) *intercept.Front {
+	return intercept.New(b.directory, append(b.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
 }
 
-func (g *server) serveAMQP(front *rungroup.Group, b *backend) *amqp.Bridge {
-	over := g.seen(b, "amqp")
-	bridge := amqp.New(over, b.directory, amqpOptions(g.c, b.pools, g.log))
-	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
+func (b *backend) serveAMQP(front *rungroup.Group) *amqp.Bridge {
+	limits := b.c.Limits()
+	bridge := amqp.New(b.seen("amqp"), b.directory, amqp.Options{
+		Logger:            b.log,
+		Version:           versionText(),
+		MaxConnections:    cmp.Or(b.c.AMQP.MaxConnections, limits.MaxConnections),
+		MaxPurge:          limits.MaxPurge,
+		ExclusiveSessions: limits.ExclusiveSessions,
+		MaxSessions:       b.c.AMQP.MaxSessions,
+		MaxLinks:          b.c.AMQP.MaxLinks,
+		MaxUnsettled:      b.c.AMQP.MaxUnsettled,
+		MaxFrameSize:      uint32(b.c.AMQP.MaxFrameSize),
+		Budget:            b.pools.messages,
+		Standing:          b.pools.connections,
+		DrainGrace:        b.grace(),
+
+		StrictTransactions: limits.Tier != "",
+	})
+	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, b.mux.AMQP()) })
 	b.connected.Add(bridge)
 	return bridge
 }
 
-func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.Bridge) (tunnel, native http.Handler) {
-	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: g.c.WebSocket.Origins, Logger: g.log})
+func (b *backend) serveWebSocket(front *rungroup.Group, bridge *amqp.Bridge) (tunnel, native http.Handler) {
+	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: b.c.WebSocket.Origins, Logger: b.log})
 	front.Go("amqp over websocket", t.Run)
-	over := g.seen(b, "websocket")
-	n := websocket.New(over, b.directory, nativeOptions(g.c, b.directory, b.pools, b.connected, g.log))
+	n := websocket.New(b.seen("websocket"), b.directory, websocket.Options{
+		Logger:         b.log,
+		Origins:        b.c.WebSocket.Origins,
+		Clients:        b.connected,
+		Within:         b.directory.Within,
+		MaxConnections: b.c.WebSocket.MaxConnections,
+		MaxFeeds:       b.c.WebSocket.MaxFeeds,
+		MaxFrame:       b.c.WebSocket.MaxFrame,
+		Budget:         b.pools.messages,
+		Standing:       b.pools.connections,
+		Streams:        b.pools.streams,
+		DrainGrace:     b.grace(),
+	})
 	front.Go("websocket", n.Run)
 	b.metrics.Clients(b.connected.Closed, bridge, n)
 	return t, n
 }
 
-func (g *server) showAdmin(b *backend) (hide func()) {
-	if g.admin == nil {
+func (b *backend) showAdmin() (hide func()) {
+	if b.admin == nil {
 		return func() {}
 	}
 	shown := listen.SameSite(adminHandler(b.metrics.Handler()))
-	if listen.IsLoopback(g.c.AdminListen) {
-		shown = newHostNames(g.c, g.certificate, b.directory, g.c.AdminListen).guard(shown)
+	if listen.IsLoopback(b.c.AdminListen) {
+		shown = newHostNames(b.c, b.certificate, b.directory, b.c.AdminListen).guard(shown)
 	}
-	g.pages.show(shown)
-	return func() { g.pages.show(nil) }
+	b.pages.show(shown)
+	return func() { b.pages.show(nil) }
 }
 
-func (g *server) startPushes(front *rungroup.Group, b *backend, taking *reloader) {
-	taking.pushes = &pushes{c: g.c, group: front, broker: g.seen(b, "push"), messages: b.pools.messages, log: g.log}
-	taking.pushes.set(g.taken.Pushes())
-	b.metrics.Pushes(taking.pushes.list)
-}
-
-func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking *reloader, tunnel, native http.Handler) {
-	c, log := g.c, g.log
-	over := g.seen(b, "https")
-	o := httpsOptions(c, b.pools, tunnel, native, log)
-	o.Answered = b.metrics.HTTP()
-	if c.HasDevKey() {
-		o.Host = newHostNames(c, g.certificate, b.directory, c.Listen...).check
+func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler) {
+	over, files, lostAt := b.seen("https"), client.New(), b.lostAt
+	b.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: b.taken.Hooks(), Budget: b.pools.messages, Logger: b.log})
+	o := https.Options{
+		Logger: b.log, Plain: b.c.MayBePlain, Origins: b.c.CORSOrigins, Grace: b.grace(), Budget: b.pools.messages, Standing: b.pools.connections, Streams: b.pools.streams,
+		Answered: b.metrics.HTTP(), Context: b.traces.Requests(),
+		Degraded: func() string {
+			return cmp.Or(b.pools.degraded(), unreached(b.remotes.all, b.pushes.list(), b.namespaces.openBreakers()))
+		},
+		Details: func() map[string]any {
+			return b.pools.addHealth(b.store.addHealth(pluginHealth(b.plugins), lostAt))
+		},
+		Routes: map[string]http.Handler{
+			websocket.TunnelPath:       tunnel,
+			websocket.TunnelPath + "/": tunnel,
+			websocket.Path:             native,
+			websocket.Path + "/":       native,
+			client.ModulePath:          files,
+			client.TypesPath:           files,
+			webhooks.Path:              b.hooks,
+		},
 	}
-	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: g.taken.Hooks(), Budget: b.pools.messages, Logger: log})
+	if b.c.HasConsole() {
+		page := console.New()
+		o.Home = page
+		o.Routes[console.Path] = page
+	}
+	if b.c.HasDevKey() {
+		o.Host = newHostNames(b.c, b.certificate, b.directory, b.c.Listen...).check
+	}
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: g.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Archive: st.archive, Logger: log,
+		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: b.pushes.list, Hooks: b.hooks.List, Plugins: b.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Archive: b.store.archive, Logger: b.log,
 		Process: b.process,
 	}).Routes())
-	o.Routes[webhooks.Path] = taking.hooks
-	o.Context = g.traces.Requests()
-	lostAt := g.lostAt
-	o.Degraded = func() string {
-		return cmp.Or(b.pools.degraded(), unreached(b.remotes.all, taking.pushes.list(), b.namespaces.openBreakers()))
-	}
-	o.Details = func() map[string]any { return b.pools.addHealth(st.addHealth(pluginHealth(g.plugins), lostAt)) }
 	web := https.New(over, b.directory, o)
 	b.metrics.Streams(web.Streams)
 	b.connected.Add(web)
-	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
+	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, b.mux.HTTP()) })
 }
 
 // Only the first start is announced, not a new one after a loss of the store's data.
@@ -342,61 +385,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 }
 
 // grace returns the drain time, but at least 1 ms: bridges would replace 0 by their default.
-func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
-
-func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options {
-	limits := c.Limits()
-	return amqp.Options{
-		Logger:            log,
-		Version:           versionText(),
-		MaxConnections:    cmp.Or(c.AMQP.MaxConnections, limits.MaxConnections),
-		MaxPurge:          limits.MaxPurge,
-		ExclusiveSessions: limits.ExclusiveSessions,
-		MaxSessions:       c.AMQP.MaxSessions,
-		MaxLinks:          c.AMQP.MaxLinks,
-		MaxUnsettled:      c.AMQP.MaxUnsettled,
-		MaxFrameSize:      uint32(c.AMQP.MaxFrameSize),
-		Budget:            shared.messages,
-		Standing:          shared.connections,
-		DrainGrace:        grace(c),
-
-		StrictTransactions: limits.Tier != "",
-	}
-}
-
-func nativeOptions(c *config.Config, directory *namespaces.Directory, shared *pools, connected *clients.Registry, log *slog.Logger) websocket.Options {
-	return websocket.Options{
-		Logger:         log,
-		Origins:        c.WebSocket.Origins,
-		Clients:        connected,
-		Within:         directory.Within,
-		MaxConnections: c.WebSocket.MaxConnections,
-		MaxFeeds:       c.WebSocket.MaxFeeds,
-		MaxFrame:       c.WebSocket.MaxFrame,
-		Budget:         shared.messages,
-		Standing:       shared.connections,
-		Streams:        shared.streams,
-		DrainGrace:     grace(c),
-	}
-}
-
-func httpsOptions(c *config.Config, shared *pools, tunnel, native http.Handler, log *slog.Logger) https.Options {
-	files := client.New()
-	o := https.Options{Logger: log, Plain: c.MayBePlain, Origins: c.CORSOrigins, Grace: grace(c), Budget: shared.messages, Standing: shared.connections, Streams: shared.streams, Routes: map[string]http.Handler{
-		websocket.TunnelPath:       tunnel,
-		websocket.TunnelPath + "/": tunnel,
-		websocket.Path:             native,
-		websocket.Path + "/":       native,
-		client.ModulePath:          files,
-		client.TypesPath:           files,
-	}}
-	if c.HasConsole() {
-		page := console.New()
-		o.Home = page
-		o.Routes[console.Path] = page
-	}
-	return o
-}
+func (g *server) grace() time.Duration { return max(g.c.DrainTimeout, time.Millisecond) }
 
 func newLogger(w io.Writer, o config.Log, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
@@ -410,18 +399,4 @@ func closeAll(listeners []net.Listener) {
 	for _, ln := range listeners {
 		_ = ln.Close()
 	}
-}
-
-func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
-	return metrics.New(metrics.Options{
-		Version: versionText(), MaxEntities: c.Metrics.MaxEntities, MaxNamespaces: c.Metrics.MaxNamespaces, Refresh: c.Metrics.Refresh, Logger: log,
-	})
-}
-
-func observed(m *metrics.Metrics, st *store) core.Store {
-	if r := st.redis; r != nil {
-		m.Flushes(r.Flushes)
-		m.Failures(r.Failures)
-	}
-	return m.Store(st)
 }

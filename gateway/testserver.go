@@ -89,7 +89,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 		defer cancel()
 		_, _ = io.Copy(io.Discard, stdin)
 	}()
-	again := reloads{level: new(slog.LevelVar)}
+	again := signals{level: new(slog.LevelVar)}
 	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // it was validated
 	return serve(ctx, settings, func(a *announcement) error {
 		plain, secure, address := a.connections()
