@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
-	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/cli/deposit"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
@@ -116,7 +116,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		}
 		m.into[core.FoldName(from)] = into
 	}
-	all, err := entitiesOf(c.Context(), source.Management(nil), args)
+	all, err := declaration.Entities(c.Context(), source.Management(nil), command.AnyIdentity, args...)
 	if err != nil {
 		return source.Explain(err)
 	}
@@ -171,42 +171,6 @@ func endpointOf(t *command.Target) string {
 		host = "localhost"
 	}
 	return net.JoinHostPort(core.FoldHost(host), port)
-}
-
-func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (all []core.Entity, err error) {
-	list := func(l core.Listing) ([]core.Entity, error) {
-		found, _, err := admin.Entities(ctx, command.AnyIdentity, l, 0, 1<<30)
-		return found, err
-	}
-	if len(names) == 0 {
-		queues, err := list(core.Listing{Kind: core.Queue})
-		if err != nil {
-			return nil, err
-		}
-		topics, err := list(core.Listing{Kind: core.Topic})
-		if err != nil {
-			return nil, err
-		}
-		all = queues
-		for i := range topics {
-			names = append(names, topics[i].Name)
-		}
-	}
-	for _, name := range names {
-		e, _, err := admin.Entity(ctx, command.AnyIdentity, name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-		if e.Kind == core.Topic {
-			subscriptions, err := list(core.Listing{Kind: core.Subscription, Topic: e.Name})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, subscriptions...)
-		}
-	}
-	return all, nil
 }
 
 type mover struct {

@@ -218,29 +218,50 @@ const pageSize = 1000
 
 // Described returns each topic before its subscriptions.
 func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
-	queues, err := list(ctx, admin, id, core.Listing{Kind: core.Queue})
+	entities, err := Entities(ctx, admin, id)
 	if err != nil {
 		return nil, err
 	}
-	topics, err := list(ctx, admin, id, core.Listing{Kind: core.Topic})
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range append(queues, topics...) {
-		all = append(all, config.Described{Entity: e})
-		if e.Kind != core.Topic {
-			continue
+	for _, e := range entities {
+		var rules []core.Rule
+		if e.Kind == core.Subscription {
+			if rules, err = allRules(ctx, admin, id, e.Name); err != nil {
+				return nil, err
+			}
 		}
-		subscriptions, err := list(ctx, admin, id, core.Listing{Kind: core.Subscription, Topic: e.Name})
+		all = append(all, config.Described{Entity: e, Rules: rules})
+	}
+	return all, nil
+}
+
+// Entities returns the entities of the namespace with these names, and the subscriptions of each
+// topic after it. Without names, it returns all queues, then all topics with their subscriptions.
+func Entities(ctx context.Context, admin Admin, id core.Identity, names ...string) (all []core.Entity, err error) {
+	var found []core.Entity
+	for _, name := range names {
+		e, _, err := admin.Entity(ctx, id, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range subscriptions {
-			rules, err := allRules(ctx, admin, id, s.Name)
+		found = append(found, e)
+	}
+	if len(names) == 0 {
+		for _, kind := range []core.Kind{core.Queue, core.Topic} {
+			some, err := list(ctx, admin, id, core.Listing{Kind: kind})
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, config.Described{Entity: s, Rules: rules})
+			found = append(found, some...)
+		}
+	}
+	for _, e := range found {
+		all = append(all, e)
+		if e.Kind == core.Topic {
+			subscriptions, err := list(ctx, admin, id, core.Listing{Kind: core.Subscription, Topic: e.Name})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, subscriptions...)
 		}
 	}
 	return all, nil
