@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -31,7 +30,6 @@ to this gateway.`,
 }
 
 func sessionListCommand(environ []string) *cobra.Command {
-	var o command.Flags
 	var skip, top int
 	c := &cobra.Command{
 		Use: "list ENTITY", Short: "List sessions with their messages, lock and holder", Args: cobra.ExactArgs(1),
@@ -43,30 +41,24 @@ not count yet.`,
 		Example: `  crosstown session list orders
   crosstown session list orders --top 1000 --json | jq -r 'select(.lockedUntil) | .session'`,
 	}
-	o.Bind(c, environ)
 	c.Flags().IntVar(&skip, "skip", 0, "leave out the first `N` sessions")
 	c.Flags().IntVar(&top, "top", 100, "list at most `N` sessions, 1 to 1000")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		if skip < 0 {
-			return command.Usagef("--skip is %d: it must not be negative", skip)
+			return q, command.Usagef("--skip is %d: it must not be negative", skip)
 		}
 		if top < 1 || top > 1000 {
-			return command.Usagef("--top is %d: it must be between 1 and 1000", top)
+			return q, command.Usagef("--top is %d: it must be between 1 and 1000", top)
 		}
-		var list api.SessionList
-		q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
+		q = command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
 		q.Query = url.Values{"skip": {strconv.Itoa(skip)}, "top": {strconv.Itoa(top)}}
-		if err := o.Ask(c.Context(), q, &list); err != nil {
+		return q, nil
+	}, func(w io.Writer, _ []string, list *api.SessionList) error {
+		if err := printSessions(w, list.Sessions); err != nil || len(list.Sessions) < top {
 			return err
 		}
-		return o.Print(c, list, func(w io.Writer) error {
-			if err := printSessions(w, list.Sessions); err != nil || len(list.Sessions) < top {
-				return err
-			}
-			return command.Line(c.ErrOrStderr(), "there may be more sessions: list them with --skip %d", skip+top)
-		})
-	}
-	return c
+		return command.Line(c.ErrOrStderr(), "there may be more sessions: list them with --skip %d", skip+top)
+	})
 }
 
 func printSessions(out io.Writer, all []api.Session) error {
@@ -197,7 +189,12 @@ first, or make the receiver release the session ('session show' prints the recei
 		case text:
 			request.State = new([]byte(args[2]))
 		case named:
-			state, err := readState(c.InOrStdin(), file)
+			in, err := command.OpenInput(c, file)
+			if err != nil {
+				return q, command.Usagef("--file: %w", err)
+			}
+			defer func() { _ = in.Close() }() // it was only read
+			state, err := io.ReadAll(in)
 			if err != nil {
 				return q, command.Usagef("--file: %w", err)
 			}
@@ -226,11 +223,4 @@ needs Manage on the entity.`,
 	}, func(w io.Writer, args []string, _ *api.Session) error {
 		return command.Line(w, "unlocked session %s of %s", sessionText(args[1]), args[0])
 	})
-}
-
-func readState(in io.Reader, file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(in)
-	}
-	return os.ReadFile(file)
 }

@@ -1,15 +1,16 @@
 package operate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,78 +101,70 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	if live && o.rows == 0 {
 		o.rows = liveRows
 	}
-	before, took, err := o.look(ctx)
-	if err != nil {
-		return err
-	}
-	for wake.After(ctx, max(o.interval, 4*took)) {
-		now, duration, err := o.look(ctx)
+	before, pause := (*topView)(nil), time.Duration(0)
+	for before == nil || wake.After(ctx, pause) {
+		began := time.Now()
+		now, err := o.look(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
+			if before != nil && ctx.Err() != nil {
 				return nil
 			}
 			return err
 		}
-		took = duration
-		if err := o.show(out, o.view(before, now), live); err != nil || o.once {
-			return err
+		if before != nil {
+			now.compare(before, topOrders[o.sort])
+			if err := o.show(out, now, live); err != nil || o.once {
+				return err
+			}
 		}
-		before = now
+		before, pause = now, max(o.interval, 4*time.Since(began))
 	}
 	return nil
 }
 
-type topLook struct {
-	status      api.Status
-	list        api.EntityList
-	connections map[string]int
-}
-
-func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) {
-	var l topLook
-	began := time.Now()
-	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &l.status); err != nil {
-		return nil, 0, err
+func (o *topOptions) look(ctx context.Context) (*topView, error) {
+	var status api.Status
+	var list api.EntityList
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &status); err != nil {
+		return nil, err
 	}
-	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath}, &l.list); err != nil {
-		return nil, 0, err
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath}, &list); err != nil {
+		return nil, err
 	}
-	if l.status.Gateway != nil {
-		l.connections = l.status.Gateway.Connections
-		return &l, time.Since(began), nil
+	v := &topView{At: list.At, Namespace: status.Namespace, Gateway: status.Gateway, Connections: map[string]int{}, Entities: []topRow{}}
+	for _, e := range list.Entities {
+		v.Entities = append(v.Entities, topRow{Entity: e})
+	}
+	if v.Gateway != nil {
+		v.Connections = v.Gateway.Connections
+		return v, nil
 	}
 	var all api.ConnectionList
-	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &all); err != nil {
-		return nil, 0, err
-	}
-	l.connections = map[string]int{}
+	err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &all)
 	for i := range all.Connections {
-		l.connections[all.Connections[i].Protocol]++
+		v.Connections[all.Connections[i].Protocol]++
 	}
-	return &l, time.Since(began), nil
+	return v, err
 }
 
-// view compares two looks. The messages that left are those that came, less the growth of Active
-// and Scheduled. A scheduled message comes when it is sent, and again when it becomes active.
-func (o *topOptions) view(before, now *topLook) *topView {
-	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
-	was := map[string]*api.Entity{}
-	for i := range before.list.Entities {
-		was[before.list.Entities[i].Name] = &before.list.Entities[i]
+// compare sets the rates since before, and sorts. The messages that left are those that came, less
+// the growth of Active and Scheduled. A scheduled message comes when it is sent, and again when it
+// becomes active.
+func (v *topView) compare(before *topView, order func(a, b *topRow) int) {
+	was := map[string]*topRow{}
+	for i := range before.Entities {
+		was[before.Entities[i].Name] = &before.Entities[i]
 	}
-	seconds := max(now.list.At.Sub(before.list.At).Seconds(), 0.001)
-	for i := range now.list.Entities {
-		row := topRow{Entity: now.list.Entities[i]}
+	seconds := max(v.At.Sub(before.At).Seconds(), 0.001)
+	for i := range v.Entities {
+		row := &v.Entities[i]
 		if a := was[row.Name]; a != nil && row.Enqueued >= a.Enqueued {
 			came := row.Enqueued - a.Enqueued
 			left := came - (row.Active - a.Active) - max(row.Scheduled-a.Scheduled, 0)
 			row.In, row.Out = float64(came)/seconds, float64(max(left, 0))/seconds
 		}
-		v.Entities = append(v.Entities, row)
 	}
-	order := topOrders[o.sort]
 	slices.SortStableFunc(v.Entities, func(a, b topRow) int { return cmp.Or(order(&a, &b), cmp.Compare(a.Name, b.Name)) })
-	return v
 }
 
 // clearScreen clears a terminal and moves to the first line (ECMA-48).
@@ -181,12 +174,88 @@ func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
 	if o.JSON {
 		return command.NewEncoder(out).Encode(v)
 	}
-	var text bytes.Buffer
+	text := v.text(o.rows)
 	if live {
-		text.WriteString(clearScreen)
+		text = clearScreen + text
 	}
-	if err := v.print(&text, o.rows); err != nil {
-		return err
+	return command.Line(out, "%s", text)
+}
+
+func (v *topView) text(rows int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  namespace %s", v.At.UTC().Format(api.InstantLayout), v.Namespace)
+	if g := v.Gateway; g != nil {
+		fmt.Fprintf(&b, "  crosstown %s, up %v", g.Version, v.At.Sub(g.Started).Round(time.Second))
 	}
-	return command.Line(out, "%s", text.Bytes())
+	var clients []string
+	total := 0
+	for _, protocol := range slices.Sorted(maps.Keys(v.Connections)) {
+		clients = append(clients, fmt.Sprintf("%s %d", protocol, v.Connections[protocol]))
+		total += v.Connections[protocol]
+	}
+	fmt.Fprintf(&b, "\nconnections %d", total)
+	if total > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(clients, ", "))
+	}
+	if g := v.Gateway; g != nil {
+		fmt.Fprintf(&b, "  store %s, %.3g ms", g.Store.Engine, g.Store.LatencyMS)
+		if g.Store.Error != "" {
+			fmt.Fprintf(&b, " (cannot store messages: %s)", g.Store.Error)
+		}
+		fmt.Fprintf(&b, "  memory %s of %s", sizeText(g.Memory.InUse), sizeText(g.Memory.Limit))
+	}
+	var sum topRow
+	for i := range v.Entities {
+		e := &v.Entities[i]
+		if e.Kind != "subscription" {
+			sum.In += e.In
+		}
+		if e.Kind == "queue" {
+			sum.Out += e.Out
+		}
+		if e.Kind != "topic" {
+			sum.Active += e.Active
+			sum.DeadLetter += e.DeadLetter
+		}
+	}
+	fmt.Fprintf(&b, "\nmessages %s/s in, %s/s out, %d active, %d dead\n\n", rateText(sum.In), rateText(sum.Out), sum.Active, sum.DeadLetter)
+	if len(v.Entities) == 0 {
+		return b.String() + "no queues or topics\n"
+	}
+	shown := v.Entities
+	if rows > 0 {
+		shown = shown[:min(rows, len(shown))]
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(w, "IN/s\tOUT/s\tACTIVE\tLOCKED\tDEAD\tSCHEDULED\tCONSUMERS\t  ENTITY") // a Builder accepts everything
+	for i := range shown {
+		e := &shown[i]
+		name := e.Name
+		if e.Kind == "topic" {
+			name += " (topic)"
+		}
+		if e.Status != "Active" {
+			name += " (" + e.Status + ")"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t  %s\n", rateText(e.In), rateText(e.Out), e.Active, e.Locked, e.DeadLetter, e.Scheduled, e.Consumers, name)
+	}
+	_ = w.Flush()
+	if n := len(v.Entities) - len(shown); n > 0 {
+		fmt.Fprintf(&b, "and %d more\n", n)
+	}
+	return b.String()
+}
+
+func rateText(n float64) string {
+	if n > 0 && n < 10 {
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+func sizeText(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }

@@ -13,34 +13,29 @@ import (
 func TestTopShowsRatesBetweenTwoLooks(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	entity := func(name, kind string, enqueued, active, scheduled int64) api.Entity {
-		return api.Entity{Name: name, Kind: kind, Status: "Active", Runtime: core.Runtime{Enqueued: enqueued, Active: active, Scheduled: scheduled}}
+	entity := func(name, kind string, enqueued, active, scheduled int64) topRow {
+		return topRow{Entity: api.Entity{Name: name, Kind: kind, Status: "Active", Runtime: core.Runtime{Enqueued: enqueued, Active: active, Scheduled: scheduled}}}
 	}
-	before := &topLook{list: api.EntityList{At: at, Entities: []api.Entity{entity("a", "queue", 100, 50, 0), entity("b", "queue", 5, 5, 1), entity("again", "queue", 90, 0, 0)}}}
-	now := &topLook{
-		status: api.Status{Namespace: "ns", Gateway: &api.Gateway{
+	before := &topView{At: at, Entities: []topRow{entity("a", "queue", 100, 50, 0), entity("b", "queue", 5, 5, 1), entity("again", "queue", 90, 0, 0)}}
+	v := &topView{
+		At: at.Add(2 * time.Second), Namespace: "ns", Gateway: &api.Gateway{
 			Version: "v1", Started: at.Add(-time.Hour), Memory: api.Memory{InUse: 64 << 20, Limit: 4 << 30}, Store: api.Store{About: core.About{Engine: "redis"}, LatencyMS: 0.25},
-		}},
-		connections: map[string]int{"websocket": 1, "amqp": 3},
-		list: api.EntityList{At: at.Add(2 * time.Second), Entities: []api.Entity{
-			entity("a", "queue", 110, 40, 0), entity("b", "queue", 45, 45, 1), entity("again", "queue", 3, 3, 0), entity("events", "topic", 7, 0, 0),
-		}},
+		},
+		Connections: map[string]int{"websocket": 1, "amqp": 3},
+		Entities:    []topRow{entity("a", "queue", 110, 40, 0), entity("b", "queue", 45, 45, 1), entity("again", "queue", 3, 3, 0), entity("events", "topic", 7, 0, 0)},
 	}
 	for sort, want := range map[string]string{"in": "b a again events", "out": "a again b events", "active": "b a again events", "name": "a again b events"} {
-		o := topOptions{sort: sort}
+		v.compare(before, topOrders[sort])
 		var names []string
-		for _, e := range o.view(before, now).Entities {
+		for _, e := range v.Entities {
 			names = append(names, e.Name)
 		}
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("by %s: got %s, want %s", sort, got, want)
 		}
 	}
-	v := (&topOptions{sort: "in"}).view(before, now)
-	var out bytes.Buffer
-	if err := v.print(&out, 2); err != nil {
-		t.Fatal(err)
-	}
+	v.compare(before, topOrders["in"])
+	got := v.text(2)
 	want := `2026-01-31T12:00:02.000Z  namespace ns  crosstown v1, up 1h0m2s
 connections 4 (amqp 3, websocket 1)  store redis, 0.25 ms  memory 64 MiB of 4.0 GiB
 messages 25/s in, 10/s out, 88 active, 0 dead
@@ -50,8 +45,8 @@ messages 25/s in, 10/s out, 88 active, 0 dead
    5.0     10      40       0     0          0          0  a
 and 2 more
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	var screen bytes.Buffer
 	for range 2 {
