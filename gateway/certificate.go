@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 )
@@ -45,6 +47,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		}
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
+		cert.issued.byHost, _ = lru.New[string, *tls.Certificate](maxIssued) // the size is valid
 	}
 	authorities, err := c.TLS.Authorities()
 	if err != nil {
@@ -97,7 +100,7 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// maxIssued is the number of certificates at which all are dropped.
+// Beyond maxIssued certificates, the oldest is dropped.
 const maxIssued = 1000
 
 // issued signs certificates for hosts of namespaces at the first handshake, because namespaces are
@@ -107,7 +110,7 @@ type issued struct {
 
 	mu         sync.Mutex
 	namespaces answers // nil before the namespaces are open
-	byHost     map[string]*tls.Certificate
+	byHost     *lru.Cache[string, *tls.Certificate]
 }
 
 func (i *issued) serve(namespaces answers) {
@@ -133,16 +136,13 @@ func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if i.namespaces == nil || !i.namespaces.Answers(host) {
 		return nil, nil
 	}
-	if known := i.byHost[host]; known != nil {
+	if known, ok := i.byHost.Get(host); ok {
 		return known, nil
 	}
 	made, err := i.ca.Issue(host)
 	if err != nil {
 		return nil, err
 	}
-	if i.byHost == nil || len(i.byHost) >= maxIssued {
-		i.byHost = map[string]*tls.Certificate{}
-	}
-	i.byHost[host] = made
+	i.byHost.Add(host, made)
 	return made, nil
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
@@ -62,7 +64,7 @@ type Admission struct {
 	strangers list.List // of *Conn, oldest first
 	networks  map[netip.Prefix]*network
 	known     int // strangers from remembered networks
-	proven    map[netip.Addr]time.Time
+	proven    *lru.Cache[netip.Addr, time.Time]
 }
 
 type network struct {
@@ -99,7 +101,8 @@ func NewAdmission(o AdmissionOptions) *Admission {
 		o.Strangers = min(maxStrangers, max(1, o.Connections/4))
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: map[netip.Addr]time.Time{}}
+	proven, _ := lru.New[netip.Addr, time.Time](maxRemembered) // the size is valid
+	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: proven}
 }
 
 // connectionsFor returns the descriptors for connections: all but an eighth, within bounds.
@@ -146,7 +149,8 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	if !refused {
 		a.open++
 		c.counted = true
-		c.known = time.Since(a.proven[c.peer]) < rememberedFor
+		at, _ := a.proven.Peek(c.peer)
+		c.known = time.Since(at) < rememberedFor
 		a.join(c)
 	}
 	a.mu.Unlock()
@@ -245,21 +249,6 @@ func (a *Admission) leave(c *Conn) {
 	}
 }
 
-// remember must be called with a.mu held.
-func (a *Admission) remember(c *Conn) {
-	now := time.Now()
-	if _, known := a.proven[c.peer]; !known && len(a.proven) >= maxRemembered {
-		var oldest netip.Addr
-		for of, at := range a.proven {
-			if before, ok := a.proven[oldest]; !ok || at.Before(before) {
-				oldest = of
-			}
-		}
-		delete(a.proven, oldest)
-	}
-	a.proven[c.peer] = now
-}
-
 // forget must be called with a.mu held.
 func (a *Admission) forget(c *Conn) {
 	a.leave(c)
@@ -316,7 +305,7 @@ func (c *Conn) Proven() {
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
 	c.admission.leave(c)
-	c.admission.remember(c)
+	c.admission.proven.Add(c.peer, time.Now())
 }
 
 // Charge calls take, unless an earlier call of take succeeded. Close calls take's release.

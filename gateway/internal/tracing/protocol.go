@@ -75,7 +75,7 @@ func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Deli
 		attrs = append(describe(attrs, d.Message), more...)
 		s := p.t.start(parent, "deliver "+from.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), requested(ctx))
 		if !d.LockToken.IsZero() {
-			p.t.held.put(d.LockToken, s.SpanContext())
+			p.t.held.Add(d.LockToken, s.SpanContext())
 		}
 		s.End()
 	}
@@ -127,7 +127,7 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 			continue
 		}
 		if !core.CodeOf(c.Errs[i]).Retriable() {
-			p.t.held.forget(c.Settlements[i].Token)
+			p.t.held.Remove(c.Settlements[i].Token)
 		}
 		conclude(s, c.Errs[i])
 	}
@@ -138,8 +138,8 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
 	for i := range c.Settlements {
 		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome
-		parent := p.t.held.find(token)
-		if !parent.IsValid() {
+		parent, ok := p.t.held.Peek(token)
+		if !ok {
 			continue
 		}
 		if t == nil {
@@ -225,7 +225,7 @@ func (p *protocol) commit(ctx context.Context, c *intercept.Call) {
 	}
 	if c.Err == nil {
 		for _, token := range x.settled {
-			p.t.held.forget(token)
+			p.t.held.Remove(token)
 		}
 	}
 }

@@ -104,10 +104,6 @@ func (r *remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 		c.add(span, i)
 	}
 	errs := r.Remote.Send(ctx, entity, sent)
-	for i, span := range c.spans {
-		if c.at[i] < len(errs) {
-			conclude(span, errs[c.at[i]])
-		}
-	}
+	answered(&c, errs, itself)
 	return errs
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
@@ -15,18 +15,26 @@ import (
 )
 
 // store traces the calls of a core.Store. A call for which a traced operation waits is a child of
-// the operation's span. Forwarding is a child of the message's origin.
+// the operation's span. Forwarding is a child of the message's origin. Because partitions have only
+// IDs, store remembers the names that the inner store has returned.
 type store struct {
 	core.Store
 	t            *Tracing
-	destinations destinations
+	destinations *lru.Cache[string, destination] // by the entity's ID
+	namespaces   *lru.Cache[string, string]      // names by ID
 }
+
+// maxRemembered bounds the remembered entities, and the namespaces.
+const maxRemembered = 20_000
 
 func (t *Tracing) Store(inner core.Store) core.Store {
 	if t == nil {
 		return inner
 	}
-	return &store{Store: inner, t: t}
+	s := &store{Store: inner, t: t}
+	s.destinations, _ = lru.New[string, destination](maxRemembered) // the size is valid
+	s.namespaces, _ = lru.New[string, string](maxRemembered)
+	return s
 }
 
 func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
@@ -75,7 +83,7 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	if p.at.Sub != core.Main {
 		operation = "dead-letter" // from a sub-queue
 	}
-	to := p.destinations.of(p.at.Entity)
+	to := p.destination(p.at.Entity)
 	attrs := to.with(attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
 		attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))), attribute.Int(keyHops, int(m.Transit.Hops)))
 	span := p.t.start(parent, operation+" "+to.name, trace.WithAttributes(describe(attrs, m)...))
@@ -115,7 +123,7 @@ func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core
 		}
 	}
 	answers := p.Operations.Append(ctx, groups)
-	c.answered(answers)
+	answered(&c, answers, func(a *core.Appended) error { return a.Err })
 	return answers
 }
 
@@ -130,17 +138,20 @@ func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.
 		}
 	}
 	answers := p.Operations.Publish(ctx, version, groups)
-	c.answered(answers)
+	answered(&c, answers, func(a *core.Appended) error { return a.Err })
 	return answers
 }
 
-func (c *call) answered(answers []core.Appended) {
+// answered ends the spans of a call with their answers' errors.
+func answered[T any](c *call, answers []T, errorOf func(*T) error) {
 	for i, span := range c.spans {
 		if c.at[i] < len(answers) {
-			conclude(span, answers[c.at[i]].Err)
+			conclude(span, errorOf(&answers[c.at[i]]))
 		}
 	}
 }
+
+func itself(err *error) error { return *err }
 
 func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	var c call
@@ -215,18 +226,14 @@ func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) [
 	var c call
 	p.ends(&c, trailOf(ctx), "settle", settlements)
 	errs := p.Operations.Settle(ctx, settlements)
-	for i, span := range c.spans {
-		if c.at[i] < len(errs) {
-			conclude(span, errs[c.at[i]])
-		}
-	}
+	answered(&c, errs, itself)
 	return errs
 }
 
 func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
 	e, err := s.Store.Entity(ctx, namespace, name)
 	if err == nil {
-		s.destinations.learn(&e)
+		s.learn(&e)
 	}
 	return e, err
 }
@@ -234,7 +241,7 @@ func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity
 func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
 	v, err := s.Store.Topic(ctx, namespace, name)
 	if err == nil {
-		s.destinations.learn(&v.Entity)
+		s.learn(&v.Entity)
 	}
 	return v, err
 }
@@ -242,7 +249,7 @@ func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicVi
 func (s *store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e, err := s.Store.CreateEntity(ctx, e, q)
 	if err == nil {
-		s.destinations.learn(&e)
+		s.learn(&e)
 	}
 	return e, err
 }
@@ -250,7 +257,7 @@ func (s *store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n, err := s.Store.CreateNamespace(ctx, n)
 	if err == nil {
-		s.destinations.meet(&n)
+		s.namespaces.Add(n.ID, n.Name)
 	}
 	return n, err
 }
@@ -258,7 +265,7 @@ func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, error) {
 	n, err := s.Store.Namespace(ctx, name)
 	if err == nil {
-		s.destinations.meet(&n)
+		s.namespaces.Add(n.ID, n.Name)
 	}
 	return n, err
 }
@@ -266,46 +273,20 @@ func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, err
 func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.Namespace, error) {
 	all, err := s.Store.Namespaces(ctx, after, top)
 	for i := range all {
-		s.destinations.meet(&all[i])
+		s.namespaces.Add(all[i].ID, all[i].Name)
 	}
 	return all, err
 }
 
-// destinations remembers entities that the store has returned, because partitions have only IDs.
-type destinations struct {
-	mu         sync.RWMutex
-	byID       map[string]destination
-	namespaces map[string]string // names by ID; learn uses the ID for a missing name
+func (s *store) learn(e *core.Entity) {
+	if s.destination(e.ID).name != e.Name {
+		namespace, _ := s.namespaces.Peek(e.Namespace)
+		s.destinations.Add(e.ID, destinationAt(cmp.Or(namespace, e.Namespace), core.Address{Entity: e.Name}))
+	}
 }
 
-// maxDestinations bounds both maps: at this number, learn and meet forget all entries.
-const maxDestinations = 20_000
-
-func (p *destinations) meet(n *core.Namespace) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.namespaces == nil || len(p.namespaces) >= maxDestinations {
-		p.namespaces = make(map[string]string)
-	}
-	p.namespaces[n.ID] = n.Name
-}
-
-func (p *destinations) learn(e *core.Entity) {
-	if p.of(e.ID).name == e.Name {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.byID == nil || len(p.byID) >= maxDestinations {
-		p.byID = make(map[string]destination)
-	}
-	p.byID[e.ID] = destinationAt(cmp.Or(p.namespaces[e.Namespace], e.Namespace), core.Address{Entity: e.Name})
-}
-
-func (p *destinations) of(id string) destination {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if known, ok := p.byID[id]; ok {
+func (s *store) destination(id string) destination {
+	if known, ok := s.destinations.Peek(id); ok {
 		return known
 	}
 	return destination{name: id}

@@ -12,12 +12,15 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 const (
@@ -32,6 +35,9 @@ const (
 	lastRetry  = 5 * time.Second
 	retries    = 15 * time.Second
 )
+
+// Beyond maxHeld, the oldest deliveries are forgotten: their settlements have no span.
+const maxHeld = 20_000
 
 // OpenTelemetry's environment variables determine headers, certificates, time-outs, compression,
 // the queue and its batches, and further attributes of the resource.
@@ -52,7 +58,7 @@ type Tracing struct {
 	tracer   trace.Tracer
 	exporter *exporter
 	sample   float64
-	held     *held
+	held     *lru.Cache[core.LockToken, trace.SpanContext] // spans of deliveries that are not settled yet
 }
 
 // New returns nil if traces are off. It does not wait for the collector. The caller must call Stop.
@@ -75,11 +81,8 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the resource attributes of traces, such as OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	t := &Tracing{
-		exporter: newExporter(inner, o.Endpoint, o.Logger),
-		sample:   o.Sample,
-		held:     newHeld(maxHeld),
-	}
+	t := &Tracing{exporter: newExporter(inner, o.Endpoint, o.Logger), sample: o.Sample}
+	t.held, _ = lru.New[core.LockToken, trace.SpanContext](maxHeld) // the size is valid
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithBatcher(t.exporter), sdk.WithResource(about),
 		sdk.WithSampler(sdk.AlwaysSample()), // no span begins without being sampled
