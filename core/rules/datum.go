@@ -121,40 +121,20 @@ func decode(raw []byte) datum {
 	case value.KindNull:
 		return datum{kind: null}
 	case value.KindBool:
-		v, _, _ := value.ReadBool(raw)
-		return booleanOf(v)
-	case value.KindUint8:
-		v, _, _ := value.ReadUint8(raw)
-		return integerOf(int64(v))
-	case value.KindUint16:
-		v, _, _ := value.ReadUint16(raw)
-		return integerOf(int64(v))
-	case value.KindUint32:
-		v, _, _ := value.ReadUint32(raw)
-		return integerOf(int64(v))
-	case value.KindUint64:
-		v, _, _ := value.ReadUint64(raw)
-		return unsignedOf(v)
-	case value.KindInt32:
-		v, _, _ := value.ReadInt32(raw)
-		return integerOf(int64(v))
-	case value.KindInt64:
-		v, _, _ := value.ReadInt64(raw)
-		return integerOf(v)
+		return booleanOf(value.Bits(raw) == 1)
+	case value.KindUint8, value.KindUint16, value.KindUint32, value.KindUint64:
+		return unsignedOf(value.Bits(raw))
+	case value.KindInt8, value.KindInt16, value.KindInt32, value.KindInt64:
+		return integerOf(int64(value.Bits(raw)))
 	case value.KindFloat32:
-		v, _, _ := value.ReadFloat32(raw)
-		return realOf(float64(v))
+		return realOf(float64(math.Float32frombits(uint32(value.Bits(raw)))))
 	case value.KindFloat64:
-		v, _, _ := value.ReadFloat64(raw)
-		return realOf(v)
+		return realOf(math.Float64frombits(value.Bits(raw)))
+	case value.KindChar:
+		return textOf(string(rune(value.Bits(raw))))
 	case value.KindTimestamp:
-		v, _, _ := value.ReadTimestamp(raw)
-		return instantOf(saturatedTicks(int64(v)))
+		return instantOf(saturatedTicks(int64(value.Bits(raw))))
 	case value.KindUUID:
-		_, _, err := value.ReadUUID(raw)
-		if err != nil {
-			break
-		}
 		return datum{kind: guid, text: alias(raw[1:])}
 	case value.KindBinary:
 		v, _, _ := value.ReadBinary(raw)
@@ -165,21 +145,9 @@ func decode(raw []byte) datum {
 	case value.KindDescribed:
 		return decodeDescribed(raw)
 	}
-	return decodeRare(raw)
-}
-
-func decodeRare(raw []byte) datum {
-	v, _, err := value.Decode(raw, value.Limits{})
-	if err != nil {
+	switch v, _, _ := value.Decode(raw, value.Limits{}); v := v.(type) {
+	case nil: // the encoding is invalid
 		return datum{kind: null}
-	}
-	switch v := v.(type) {
-	case int8:
-		return integerOf(int64(v))
-	case int16:
-		return integerOf(int64(v))
-	case value.Char:
-		return textOf(string(rune(v)))
 	case value.Decimal32:
 		return realOf(v.Float64())
 	case value.Decimal64:

@@ -18,24 +18,31 @@ type key struct {
 }
 
 func keyOf(b []byte) key {
-	code, data := b[0], payload(b)
-	k := key{kind: kinds[code]}
-	switch k.kind {
-	case KindBool, KindUint8, KindUint16, KindUint32, KindUint64:
-		k.num = unsigned(code, data)
-	case KindInt8, KindInt16, KindInt32, KindInt64:
-		k.num = uint64(signed(data))
-	default:
-		k.data = data
+	k := key{kind: KindOf(b)}
+	if k.kind <= KindInt64 {
+		k.num = Bits(b)
+	} else {
+		k.data = payload(b)
 	}
 	return k
+}
+
+// Bits returns a value of at most 64 bits (a boolean, a number, a char or a timestamp), in which
+// only signed integers have their sign extended. b must be valid.
+func Bits(b []byte) uint64 {
+	switch code := b[0]; kinds[code] {
+	case KindInt8, KindInt16, KindInt32, KindInt64:
+		return uint64(signed(payload(b)))
+	default:
+		return unsigned(code, payload(b))
+	}
 }
 
 func (k key) equal(o key) bool {
 	return k.kind == o.kind && k.num == o.num && bytes.Equal(k.data, o.data)
 }
 
-// unsigned decodes a boolean or an unsigned integer with that constructor code.
+// unsigned decodes up to 64 bits with that constructor code.
 func unsigned(code byte, data []byte) uint64 {
 	switch len(data) {
 	case 0: // the constants true, false, uint0 and ulong0
