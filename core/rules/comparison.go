@@ -27,16 +27,7 @@ func (p *parser) relation(left operand, r relation) operand {
 	a := p.expression(left)
 	p.advance()
 	b := p.valueOf(p.sum)
-	return decided(left.at, &comparison{r, a, b}, a, b)
-}
-
-func decided(at int, c predicate, values ...expression) operand {
-	for _, v := range values {
-		if _, ok := v.(constant); !ok {
-			return operand{at: at, condition: c}
-		}
-	}
-	return operand{at: at, condition: settled(c.truth(&scope{}))}
+	return conditionAt(left.at, &comparison{r, a, b}, a, b)
 }
 
 func (p *parser) valueOf(parse func() operand) expression { return p.expression(parse()) }
@@ -91,7 +82,7 @@ func (p *parser) membership(at int, of expression) operand {
 	if !p.take(")") {
 		return p.expected("',' or ')'")
 	}
-	return decided(at, m, append([]expression{of}, m.list...)...)
+	return conditionAt(at, m, append([]expression{of}, m.list...)...)
 }
 
 func (p *parser) likeness(at int, of expression) operand {
@@ -109,7 +100,7 @@ func (p *parser) likeness(at int, of expression) operand {
 		p.fallible = true
 		return operand{at: at, condition: c}
 	default:
-		return decided(at, c, values...)
+		return conditionAt(at, c, values...)
 	}
 }
 

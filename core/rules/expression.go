@@ -143,16 +143,13 @@ type operand struct {
 
 // predicate returns the operand as a condition, or an error if its value can never be boolean.
 func (o operand) predicate() (predicate, error) {
-	if o.condition != nil {
+	switch c, ok := o.value.(constant); {
+	case o.condition != nil:
 		return o.condition, nil
-	}
-	switch v := o.value.(type) {
-	case *userProperty, *namedProperty, *bodyField, systemProperty:
-		return flag{v}, nil
-	case constant:
-		if v.isUnknown() || v.kind == boolean {
-			return settled(truthOfFlag(v.datum)), nil
-		}
+	case o.isProperty():
+		return flag{o.value}, nil
+	case ok && (c.isUnknown() || c.kind == boolean):
+		return settled(truthOfFlag(c.datum)), nil
 	}
 	return nil, faultAt(o.at, "expected a condition but found a value that is not compared with anything")
 }

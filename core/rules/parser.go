@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -115,13 +117,21 @@ func (p *parser) chain(word string, part func() operand, ends Truth) operand {
 }
 
 // If none of the parts depends on the message, conditionAt evaluates c at once.
-func conditionAt(at int, c predicate, parts ...predicate) operand {
-	for _, p := range parts {
-		if _, ok := p.(settled); !ok {
-			return operand{at: at, condition: c}
-		}
+func conditionAt[T any](at int, c predicate, parts ...T) operand {
+	if areConstant(parts) {
+		c = settled(c.truth(&scope{}))
 	}
-	return operand{at: at, condition: settled(c.truth(&scope{}))}
+	return operand{at: at, condition: c}
+}
+
+func areConstant[T any](parts []T) bool {
+	return !slices.ContainsFunc(parts, func(part T) bool {
+		switch any(part).(type) {
+		case constant, settled:
+			return false
+		}
+		return true
+	})
 }
 
 func (p *parser) negation() operand {

@@ -32,10 +32,7 @@ func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 }
 
 // equalities are tests that must all be true if a filter matches, at most one for each property.
-type equalities struct {
-	fields     []fieldTest
-	properties []propertyTest
-}
+type equalities correlation
 
 // equalitiesOf returns tests without which a rule's filter cannot be true, sorted, with slots from
 // places. It returns none for a filter that can fail, which must always be evaluated.

@@ -25,12 +25,7 @@ func (p *parser) operations(part func() operand, operators ...string) operand {
 
 // If all values of a calculation are constants, computed evaluates it.
 func (p *parser) computed(at int, c *calculation, values ...expression) operand {
-	constants := true
-	for _, v := range values {
-		_, ok := v.(constant)
-		constants = constants && ok
-	}
-	if constants {
+	if areConstant(values) {
 		if d, err := c.compute(&scope{}); err == nil { // otherwise the calculation will fail for each message
 			return operand{at: at, value: constant{d}}
 		}
