@@ -181,7 +181,8 @@ func New(store core.Store, o Options) *Broker {
 	b.selected.Store(&o.Selected)
 	b.delivery = &delivery.Shared{Namespace: b.ns, Barrier: b.barrier, Start: b.goOpen}
 	b.forwarders = forward.New(forward.Config{
-		Namespace: b.ns, Broker: forwardedBroker{b}, Barrier: b.barrier, Remotes: o.Remotes, Wait: o.ForwardWait,
+		Namespace: b.ns, Entity: forForwarders(b.entity), Read: forForwarders(b.load), Walk: b.walk,
+		Barrier: b.barrier, Remotes: o.Remotes, Wait: o.ForwardWait,
 	})
 	b.scheduler = &scheduler{b: b, changed: wake.NewNames(), failing: map[string]string{}, known: map[string]*planned{}}
 	b.scheduler.changed.Keep("")

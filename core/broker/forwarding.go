@@ -13,33 +13,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-type forwardedBroker struct{ b *Broker }
-
-func (f forwardedBroker) Entity(ctx context.Context, name string) (forward.Entity, error) {
-	return found(f.b.entity(ctx, name))
-}
-
-func (f forwardedBroker) Read(ctx context.Context, name string) (forward.Entity, error) {
-	return found(f.b.load(ctx, name))
-}
-
-// found returns a nil interface for a missing entry, not an interface with a nil *entry.
-func found(e *entry, err error) (forward.Entity, error) {
-	if err != nil {
-		return nil, err
+// forForwarders changes the type of a function's result. For a missing entity the result is a nil
+// interface, not an interface with a nil *entry.
+func forForwarders(find func(context.Context, string) (*entry, error)) func(context.Context, string) (forward.Entity, error) {
+	return func(ctx context.Context, name string) (forward.Entity, error) {
+		e, err := find(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
 	}
-	return e, nil
-}
-
-func (f forwardedBroker) Cached(name string) forward.Entity {
-	if e := f.b.cached(name); e != nil {
-		return e
-	}
-	return nil
-}
-
-func (f forwardedBroker) Walk(ctx context.Context, visit func(*core.Entity)) error {
-	return f.b.walk(ctx, visit)
 }
 
 func (e *entry) Key() string { return e.key }

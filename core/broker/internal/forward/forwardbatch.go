@@ -33,12 +33,11 @@ type forwardBatch struct {
 	p       core.Partition
 	ds      []core.Delivery
 	dests   map[string]resolved
-	batches []*destinationBatch
-	byDest  map[destination]*destinationBatch
+	batches []*batch
+	byDest  map[destination]*batch
 	route   route
 
-	remoteBatches []*remoteBatch
-	returned      []int
+	returned []core.Delivery
 
 	mu          sync.Mutex // guards the fields below, because batches are delivered in parallel
 	locked      time.Time  // a time at or before the start (or last renewal) of the source's locks
@@ -54,11 +53,11 @@ type resolved struct {
 	err error
 }
 
-type destinationBatch struct {
-	to     destination
-	v      *entity.View
-	groups [][]*core.Message
-	at     []int
+type batch struct {
+	to destination
+	v  *entity.View // nil at a remote
+	ms []*core.Message
+	at []int
 }
 
 // stored says where a message went. key is its Transit.Key at p, or "" if p need not forget it.
@@ -69,7 +68,7 @@ type stored struct {
 }
 
 func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
-	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
+	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*batch{}}
 	fb.route = route{
 		p: p, key: e.Key(), name: fb.v.Name, to: pf.parent.to, waits: pf.parent.set.Wait || p.Sub == core.DeadLetter, remotes: pf.parent.set.remotes,
 		resolve: func(name string) resolved { return fb.resolve(ctx, name) },
@@ -79,28 +78,28 @@ func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Part
 		fb.assign(i)
 	}
 	if fb.isTooLate() {
-		for _, batch := range fb.batches {
-			for _, i := range batch.at {
-				fb.pf.holdBack(&fb.ds[i], batch.to)
+		for _, b := range fb.batches {
+			for _, i := range b.at {
+				fb.holdBack(i, b.to)
 			}
 		}
-		for _, c := range fb.remoteBatches {
-			for _, i := range c.at {
-				fb.holdBack(i, c.destination())
-			}
-		}
-		fb.batches, fb.remoteBatches = nil, nil
+		fb.batches = nil
 	}
 	var wg sync.WaitGroup
-	for _, batch := range fb.batches {
-		wg.Go(func() { fb.deliver(ctx, batch) })
+	var toRemotes []*batch
+	for _, b := range fb.batches {
+		if b.to.remote != "" {
+			toRemotes = append(toRemotes, b)
+			continue
+		}
+		wg.Go(func() { fb.deliver(ctx, b) })
 	}
-	if len(fb.remoteBatches) > 0 {
-		fb.sendAll(ctx)
+	if len(toRemotes) > 0 {
+		fb.sendAll(ctx, toRemotes)
 	}
 	wg.Wait()
 	fb.deadLetterRejected(ctx)
-	fb.releaseReturned(ctx)
+	pf.releaseUntried(ctx, p, fb.returned)
 	return fb.finish(ctx)
 }
 
@@ -118,18 +117,14 @@ func (fb *forwardBatch) assign(i int) {
 		fb.reject(i, st.rejected)
 	case st.held:
 		fb.holdBack(i, st.to)
-	case st.remote != nil:
-		rb := fb.remoteBatch(st.remote)
-		rb.ms, rb.at = append(rb.ms, st.message), append(rb.at, i)
 	default:
-		batch := fb.byDest[st.to]
-		if batch == nil {
-			batch = &destinationBatch{to: st.to, v: st.v}
-			fb.byDest[st.to] = batch
-			fb.batches = append(fb.batches, batch)
+		b := fb.byDest[st.to]
+		if b == nil {
+			b = &batch{to: st.to, v: st.v}
+			fb.byDest[st.to] = b
+			fb.batches = append(fb.batches, b)
 		}
-		batch.groups = append(batch.groups, []*core.Message{st.message})
-		batch.at = append(batch.at, i)
+		b.ms, b.at = append(b.ms, st.message), append(b.at, i)
 	}
 }
 
@@ -141,9 +136,9 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	defer cancel()
 	var r resolved
 	s := fb.pf.parent.set
-	e, err := s.Broker.Entity(call, name)
+	e, err := s.Entity(call, name)
 	if err == nil && !e.View().Settings.Status.CanSend() {
-		e, err = s.Broker.Read(call, name) // the cached status may be outdated, and must not cause a dead letter
+		e, err = s.Read(call, name) // the cached status may be outdated, and must not cause a dead letter
 	}
 	switch {
 	case name == "":
@@ -161,28 +156,28 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 	return r
 }
 
-func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
-	batch.to.e.Use()
-	trail := batch.to.e.Audit().Begin(core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
-	answers := fb.store(ctx, trail, batch)
+func (fb *forwardBatch) deliver(ctx context.Context, b *batch) {
+	b.to.e.Use()
+	trail := b.to.e.Audit().Begin(core.Party{}, fb.v.Name+fb.p.Sub.Suffix())
+	answers := fb.store(ctx, trail, b)
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
 	for i, a := range answers {
-		at := batch.at[i]
+		at := b.at[i]
 		switch {
 		case a.Err == nil:
-			fb.settle(at, core.Settlement{}, stored{batch.v.Queues[core.Main][batch.to.partition], batch.groups[i][0].Transit.Key, batch.v.Name})
+			fb.settle(at, core.Settlement{}, stored{b.v.Queues[core.Main][b.to.partition], b.ms[i].Transit.Key, b.v.Name})
 		case entity.LacksVerdict(a.Err):
-			fb.pf.holdBack(&fb.ds[at], batch.to)
+			fb.pf.holdBack(&fb.ds[at], b.to)
 			if soon := time.Now().Add(maxVerdictHold); soon.Before(fb.pf.retryAt) && soon.After(fb.pf.doubtUntil) {
 				fb.pf.retryAt = soon
 			}
-		case core.CodeOf(a.Err) == core.QuotaExceeded && !fb.route.waits && !fb.route.returns(batch.to.e.Key()):
+		case core.CodeOf(a.Err) == core.QuotaExceeded && !fb.route.waits && !fb.route.returns(b.to.e.Key()):
 			// The destination is full. Other messages wait: those from the destination's own transfer
 			// queue, dead letters, and all if the broker is configured to wait.
 			fb.reject(at, a.Err)
 		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
-			fb.pf.holdBackAfter(a.Err, &fb.ds[at], batch.to)
+			fb.pf.holdBackAfter(a.Err, &fb.ds[at], b.to)
 		default:
 			fb.reject(at, a.Err)
 		}
@@ -192,18 +187,22 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 // store stores a batch after it has passed the destination's pipeline. Every result has the key of
 // its move, so a repeated step stores nothing twice, even if the verdict has changed. A message
 // without a verdict stays at the source, with all messages after it, which must not overtake it.
-func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
-	e := batch.to.e
+func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, b *batch) []core.Appended {
+	e := b.to.e
+	groups := make([][]*core.Message, len(b.ms))
+	for i := range groups {
+		groups[i] = b.ms[i : i+1 : i+1]
+	}
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)
-	judged := e.Judge(judging, batch.v, batch.groups)
+	judged := e.Judge(judging, b.v, groups)
 	cancel()
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	if judged == nil {
-		return e.Append(call, trail, batch.v, batch.to.partition, batch.groups)
+		return e.Append(call, trail, b.v, b.to.partition, groups)
 	}
-	answers := make([]core.Appended, len(batch.groups))
-	var groups [][]*core.Message
+	answers := make([]core.Appended, len(groups))
+	var decided [][]*core.Message
 	var results []pipeline.Result
 	var at []int
 	late, waiting := fb.isTooLate(), false
@@ -213,10 +212,10 @@ func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *de
 		case late || waiting && r[0].State != pipeline.Gone:
 			answers[i].Err = errNoVerdict
 		default:
-			groups, results, at = append(groups, batch.groups[i]), append(results, r), append(at, i)
+			decided, results, at = append(decided, groups[i]), append(results, r), append(at, i)
 		}
 	}
-	for i, a := range e.StoreResults(call, trail, batch.v, batch.to.partition, groups, results) {
+	for i, a := range e.StoreResults(call, trail, b.v, b.to.partition, decided, results) {
 		answers[at[i]] = a
 	}
 	return answers

@@ -30,18 +30,13 @@ const (
 
 type Config struct {
 	*entity.Namespace
-	Broker  Broker
+	Entity func(ctx context.Context, name string) (Entity, error)
+	// Read returns an entity as the store has it, not from the cache.
+	Read    func(ctx context.Context, name string) (Entity, error)
+	Walk    func(ctx context.Context, visit func(*core.Entity)) error
 	Barrier *pause.Barrier
 	Remotes map[string]core.Remote
 	Wait    bool
-}
-
-type Broker interface {
-	Entity(ctx context.Context, name string) (Entity, error)
-	// Read returns an entity as the store has it, not from the cache.
-	Read(ctx context.Context, name string) (Entity, error)
-	Cached(name string) Entity
-	Walk(ctx context.Context, visit func(*core.Entity)) error
 }
 
 type Entity interface {
@@ -202,7 +197,7 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 }
 
 func (s *Forwarders) scan(ctx context.Context) {
-	err := s.Broker.Walk(ctx, func(ent *core.Entity) {
+	err := s.Walk(ctx, func(ent *core.Entity) {
 		s.reconcile(ent)
 		s.startForBacklog(ctx, ent)
 	})

@@ -64,7 +64,7 @@ type partitionForwarder struct {
 type destination struct {
 	e         Entity
 	partition uint16
-	remote    string
+	remote    string // REMOTE:ENTITY, if it is at a remote
 }
 
 func (pf *partitionForwarder) open(unwatch func()) {
@@ -206,7 +206,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	if pause := max(time.Until(pf.lease.yieldUntil), time.Until(pf.pausedUntil)); pause > 0 {
 		return nextStep{pause: pause}
 	}
-	e, err := s.Broker.Entity(ctx, pf.parent.name)
+	e, err := s.Entity(ctx, pf.parent.name)
 	if core.CodeOf(err) == core.NotFound {
 		s.Changed(pf.parent.name)
 		return nextStep{}
@@ -363,6 +363,9 @@ func (pf *partitionForwarder) lengthenHold() {
 }
 
 func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partition, ds []core.Delivery) {
+	if len(ds) == 0 {
+		return
+	}
 	settlements := make([]core.Settlement, len(ds))
 	for i := range ds {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
@@ -381,10 +384,9 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	for i := range held {
 		pf.lease.highest = min(pf.lease.highest, held[i].Token.Number()-1)
 	}
-	e := pf.parent.set.Broker.Cached(pf.parent.name)
-	if e != nil && e.View().ID == pf.parent.key.id && !time.Now().Before(pf.doubtUntil) {
+	if !time.Now().Before(pf.doubtUntil) {
 		call, cancel := context.WithTimeout(ctx, CallTimeout)
 		defer cancel()
-		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if this fails, the locks expire
+		pf.source.Settle(call, held) // if this fails, the locks expire
 	}
 }

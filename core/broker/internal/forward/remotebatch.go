@@ -19,28 +19,6 @@ const (
 	transferTimeout = forwardLock / 2
 )
 
-type remoteBatch struct {
-	remote core.Remote
-	name   string
-	entity string
-	ms     []*core.Message
-	at     []int
-}
-
-func (rb *remoteBatch) destination() destination {
-	return destination{remote: rb.name + ":" + rb.entity}
-}
-
-func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
-	for _, other := range fb.remoteBatches {
-		if other.destination() == rb.destination() {
-			return other
-		}
-	}
-	fb.remoteBatches = append(fb.remoteBatches, rb)
-	return rb
-}
-
 // holdBack notes that the message with index i could not be sent yet. If all messages go to one
 // remote, the message is released: the next step locks it again, before later ones with the same
 // key. In a transfer queue it stays locked, so that messages for other destinations can be moved.
@@ -50,42 +28,43 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 		return
 	}
 	fb.pf.remoteStalled = true
-	fb.returned = append(fb.returned, i)
+	fb.returned = append(fb.returned, fb.ds[i])
 }
 
-// send sends a remote batch in chunks. It stops after a chunk in which a message failed, because
-// later messages must not overtake that message. After a crash the batch is sent again.
-func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
-	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
-		n := rb.chunk()
-		smooth = fb.noteAnswers(rb, rb.remote.Send(ctx, rb.entity, rb.ms[:n]))
-		rb.ms, rb.at = rb.ms[n:], rb.at[n:]
+// send sends a batch to a remote in chunks. It stops after a chunk in which a message failed,
+// because later messages must not overtake that message. After a crash the batch is sent again.
+func (fb *forwardBatch) send(ctx context.Context, b *batch) {
+	name, entity, _ := strings.Cut(b.to.remote, ":")
+	for smooth := true; len(b.ms) > 0 && smooth && ctx.Err() == nil; {
+		n := chunk(b.ms)
+		smooth = fb.noteAnswers(b, fb.route.remotes[name].Send(ctx, entity, b.ms[:n]))
+		b.ms, b.at = b.ms[n:], b.at[n:]
 	}
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
-	for _, i := range rb.at {
-		fb.holdBack(i, rb.destination())
+	for _, i := range b.at {
+		fb.holdBack(i, b.to)
 	}
 }
 
-func (rb *remoteBatch) chunk() (n int) {
-	for size := 0; n < len(rb.ms); n++ {
-		if size += rb.ms[n].Size(); n > 0 && size > remoteBatchBytes {
+func chunk(ms []*core.Message) (n int) {
+	for size := 0; n < len(ms); n++ {
+		if size += ms[n].Size(); n > 0 && size > remoteBatchBytes {
 			break
 		}
 	}
 	return n
 }
 
-func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
+func (fb *forwardBatch) noteAnswers(b *batch, answers []error) (smooth bool) {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
 	smooth = true
 	for i, err := range answers {
-		at := rb.at[i]
+		at := b.at[i]
 		switch {
 		case err == nil:
-			fb.settle(at, core.Settlement{}, stored{to: rb.name + ":" + rb.entity})
+			fb.settle(at, core.Settlement{}, stored{to: b.to.remote})
 		case IsPermanent(err) && core.CodeOf(err) != core.NotFound:
 			fb.reject(at, err)
 		default:
@@ -93,13 +72,13 @@ func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bo
 			if _, ok := errors.AsType[*core.Away](err); ok {
 				fb.pf.remoteAway = true
 			}
-			fb.holdBack(at, rb.destination())
+			fb.holdBack(at, b.to)
 		}
 	}
 	return smooth
 }
 
-func (fb *forwardBatch) sendAll(ctx context.Context) {
+func (fb *forwardBatch) sendAll(ctx context.Context, batches []*batch) {
 	patience := remoteTimeout
 	if fb.p.Sub == core.Transfer {
 		patience = transferTimeout
@@ -112,8 +91,8 @@ func (fb *forwardBatch) sendAll(ctx context.Context) {
 		defer close(renewed)
 		fb.renewLocks(ctx, cancel)
 	}()
-	for _, rb := range fb.remoteBatches {
-		fb.send(ctx, rb)
+	for _, b := range batches {
+		fb.send(ctx, b)
 	}
 	cancel()
 	<-renewed
@@ -148,17 +127,6 @@ func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 			return
 		}
 	}
-}
-
-func (fb *forwardBatch) releaseReturned(ctx context.Context) {
-	if len(fb.returned) == 0 {
-		return
-	}
-	ds := make([]core.Delivery, len(fb.returned))
-	for n, i := range fb.returned {
-		ds[n] = fb.ds[i]
-	}
-	fb.pf.releaseUntried(ctx, fb.p, ds)
 }
 
 func newRemotes(given map[string]core.Remote) map[string]core.Remote {

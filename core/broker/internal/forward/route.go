@@ -26,8 +26,7 @@ type step struct {
 	held     bool
 	to       destination
 	message  *core.Message
-	remote   *remoteBatch // the destination, still without messages, if it is at a remote; otherwise nil
-	v        *entity.View
+	v        *entity.View // nil if the destination is at a remote
 }
 
 func (r *route) next(d *core.Delivery) step {
@@ -77,19 +76,18 @@ func (r *route) next(d *core.Delivery) step {
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {
-	remote := r.remotes[name]
-	if remote == nil {
+	if r.remotes[name] == nil {
 		return step{held: true, to: destination{remote: name}}
 	}
 	m := r.exported(d)
 	if !m.CountHop() {
 		return step{rejected: errTooManyHops}
 	}
-	rb := &remoteBatch{remote: remote, name: name, entity: at}
-	if where := rb.destination(); r.blocked(where) {
+	where := destination{remote: name + ":" + at}
+	if r.blocked(where) {
 		return step{held: true, to: where}
 	}
-	return step{message: m, remote: rb}
+	return step{message: m, to: where}
 }
 
 func (r *route) forwarded(d *core.Delivery, hops uint8) *core.Message {

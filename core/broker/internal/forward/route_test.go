@@ -122,8 +122,8 @@ func (st step) text() string {
 		return fmt.Sprintf("held %s/%d", st.to.e.Key(), st.to.partition)
 	case st.held:
 		return strings.TrimSpace("held " + st.to.remote)
-	case st.remote != nil:
-		return fmt.Sprintf("%s id=%s", st.remote.destination().remote, st.message.MessageID)
+	case st.to.remote != "":
+		return fmt.Sprintf("%s id=%s", st.to.remote, st.message.MessageID)
 	}
 	x := st.message.Transit
 	text := fmt.Sprintf("%s/%d hops=%d key=%s", st.to.e.Key(), st.to.partition, x.Hops, x.Key)
