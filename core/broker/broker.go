@@ -279,9 +279,9 @@ func (b *Broker) Resolve(ctx context.Context, _ core.Identity, a core.Address) (
 	if a.Entity == "" {
 		return core.Entity{}, b.ns.NotFound(a.Unread)
 	}
-	e, err := b.entity(ctx, a.Entity)
+	v, err := b.find(ctx, a.Entity)
 	if err != nil {
 		return core.Entity{}, err
 	}
-	return e.View().Entity, nil
+	return v.Entity, nil
 }

@@ -73,15 +73,20 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Addre
 }
 
 func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
-	if v.Kind == core.Subscription {
-		topic, _, _ := core.SplitSubscription(v.Name)
-		e, err := b.entity(ctx, topic)
-		if err != nil {
-			return core.MaxMessageSizeKB << 10
-		}
-		v = e.View()
+	v, err := b.rooted(ctx, v)
+	if err != nil {
+		return core.MaxMessageSizeKB << 10
 	}
 	return v.MaxMessage
+}
+
+// rooted returns the topic of a subscription, and other entities unchanged.
+func (b *Broker) rooted(ctx context.Context, v *entity.View) (*entity.View, error) {
+	if v.Kind != core.Subscription {
+		return v, nil
+	}
+	topic, _, _ := core.SplitSubscription(v.Name)
+	return b.find(ctx, topic)
 }
 
 // If one partition refuses, ReceiveDeferred releases the locks in the others.

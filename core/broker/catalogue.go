@@ -79,8 +79,8 @@ func (b *Broker) notFoundIn(ctx context.Context, name string) error {
 	if !ok {
 		return refusal
 	}
-	if e, err := b.entity(ctx, topic); err == nil && e.View().Kind == core.Topic {
-		return &core.Refusal{Code: core.NotFound, Text: core.TextOf(refusal), Topic: e.View().Name}
+	if v, err := b.find(ctx, topic); err == nil && v.Kind == core.Topic {
+		return &core.Refusal{Code: core.NotFound, Text: core.TextOf(refusal), Topic: v.Name}
 	}
 	return refusal
 }

@@ -108,11 +108,11 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 
 // Forget removes Transit.Keys from the entity: nobody can send their messages to it again.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
-	e, err := b.entity(ctx, name)
+	v, err := b.find(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, f := range e.View().Queues[core.Main] {
+	for _, f := range v.Queues[core.Main] {
 		if err := f.Forget(ctx, keys); err != nil {
 			return err
 		}

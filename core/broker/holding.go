@@ -50,11 +50,10 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 }
 
 func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
-	e, err := b.entity(ctx, name)
+	v, err := b.find(ctx, name)
 	if err != nil {
 		return Holding{}, err
 	}
-	v := e.View()
 	h, err := b.holding(ctx, &v.Entity, &b.countEntities(ctx, v.Entity)[0])
 	return h, b.ns.Refusal(err, &v.Entity)
 }
@@ -102,8 +101,8 @@ type Count struct {
 func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	var ents []core.Entity
 	for _, name := range names {
-		if e, err := b.entity(ctx, name); err == nil {
-			ents = append(ents, e.View().Entity)
+		if v, err := b.find(ctx, name); err == nil {
+			ents = append(ents, v.Entity)
 		}
 	}
 	var all []Count
@@ -118,11 +117,10 @@ func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 // CountSessions counts up to most sessions that have messages or state. Unlike ListSessions, it
 // does not count as a use of the entity.
 func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int, error) {
-	e, err := b.entity(ctx, name)
+	v, err := b.find(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	v := e.View()
 	n := 0
 	for _, p := range v.Queues[core.Main] {
 		if !p.Sessions {

@@ -224,17 +224,8 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Add
 	if err := t.checkPartition(&enlistedSend{e: e, group: group}, v); err != nil {
 		return nil, err
 	}
-	p := location{e: e}
-	if n := len(v.Queues[core.Main]); n > 1 {
-		key, err := entity.GroupKey(group, v.Settings.RequiresDuplicateDetection)
-		if err != nil {
-			return nil, err
-		}
-		if key == "" {
-			return nil, keyNeeded(v)
-		}
-		p.partition = core.PartitionOf(key, n)
-	}
+	key, _ := entity.GroupKey(group, v.Settings.RequiresDuplicateDetection) // checkPartition has returned the error
+	p := location{e: e, partition: core.PartitionOf(key, len(v.Queues[core.Main]))}
 	if err := t.bindTo(ctx, p, len(group), 0, core.Work{}); err != nil {
 		return nil, err
 	}
@@ -400,13 +391,9 @@ func (t *transaction) commit(ctx context.Context) error {
 
 // quotaOf returns the quota of a partition of the entity or, for a subscription, of its topic.
 func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
-	if v.Kind == core.Subscription {
-		topic, _, _ := core.SplitSubscription(v.Name)
-		e, err := b.entity(ctx, topic)
-		if err != nil {
-			return 0, err
-		}
-		v = e.View()
+	v, err := b.rooted(ctx, v)
+	if err != nil {
+		return 0, err
 	}
 	if ps := v.Queues[core.Main]; int(partition) < len(ps) {
 		return ps[partition].MaxBytes, nil

@@ -56,18 +56,10 @@ func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Del
 	return e.Settle(ctx, sub, settlements)
 }
 
-// RemoveLocked completes deliveries and returns those that are removed. Since these cannot be
-// restored, it fails only if it could remove none.
-func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
-	gone, _, err := e.complete(ctx, sub, ds)
-	if len(gone) == 0 {
-		return nil, err
-	}
-	return gone, nil
-}
-
-// complete returns the deliveries that it has completed, and the others with an error of one.
-func (e *Entity) complete(ctx context.Context, sub core.SubQueue, ds []core.Delivery) (gone, kept []core.Delivery, failure error) {
+// RemoveLocked completes deliveries, and returns those that it has removed; it releases the others.
+// It fails only if it could remove none, because what it has removed cannot be restored.
+func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) (gone []core.Delivery, failure error) {
+	var kept []core.Delivery
 	gone = ds[:0]
 	for i, err := range e.SettleAll(ctx, sub, ds, core.Complete) {
 		d := ds[i]
@@ -78,7 +70,13 @@ func (e *Entity) complete(ctx context.Context, sub core.SubQueue, ds []core.Deli
 		d.LockToken, d.LockedUntil = core.LockToken{}, time.Time{}
 		gone = append(gone, d)
 	}
-	return gone, kept, failure
+	if len(kept) > 0 {
+		e.SettleAll(ctx, sub, kept, core.Release)
+	}
+	if len(gone) > 0 {
+		failure = nil
+	}
+	return gone, failure
 }
 
 // Peek appends messages of p to found, until there are limit messages or PeekBytes in total. It

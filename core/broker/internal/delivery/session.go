@@ -236,10 +236,7 @@ func (s *Session) lockMessages(most core.Most) {
 	}
 	locked, more := len(ds), again.IsZero() && most.Left(ds, next, e.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
-		var kept []core.Delivery
-		if ds, kept, _ = e.complete(ctx, core.Main, ds); len(kept) > 0 {
-			e.SettleAll(ctx, core.Main, kept, core.Release)
-		}
+		ds, _ = e.RemoveLocked(ctx, core.Main, ds)
 	}
 	s.mu.Lock()
 	s.noteLook(err, more)
