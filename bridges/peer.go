@@ -72,7 +72,7 @@ func Answered(nc net.Conn) {
 
 // ReadBody reads up to limit bytes of a request's body, which memory then counts. If the body arrives
 // too slowly, the error is fair.ErrTooSlow.
-func ReadBody(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int64) ([]byte, error) {
+func ReadBody(w http.ResponseWriter, r *http.Request, memory *fair.Share, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return []byte{}, nil
 	}

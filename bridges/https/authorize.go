@@ -61,7 +61,7 @@ type visitKey struct{}
 
 type visit struct {
 	proven bool
-	memory *fair.Waiter
+	memory *fair.Share
 }
 
 func visitOf(r *http.Request) *visit {

@@ -52,7 +52,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	if b.opts.Context != nil {
 		r = r.WithContext(b.opts.Context(r))
 	}
-	v := &visit{memory: b.opts.Budget.Waiter(nil)}
+	v := &visit{memory: b.opts.Budget.Share(nil)}
 	defer v.memory.Close()
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	switch err := b.dispatch(w, r); {

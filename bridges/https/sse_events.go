@@ -29,7 +29,7 @@ type events struct {
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
-	memory   *fair.Waiter
+	memory   *fair.Share
 	waiting  int
 	charged  int // bytes of waiting messages and of buffer that are charged to memory
 	size     int // bytes of the last message; 1 before the first one
@@ -82,7 +82,7 @@ func (s *events) begin() error {
 
 func (s *events) room(ctx context.Context) error {
 	for s.memory.Available(int64(s.size)) == 0 && s.memory.Fits(int64(s.size)) {
-		s.memory.Share.Wait(int64(s.size))
+		s.memory.Wait(int64(s.size))
 		if _, err := await(ctx, s, s.memory.Woken()); err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 		return err
 	}
 	defer to.Close()
-	memory := s.r.here.Memory.Waiter(nil)
+	memory := s.r.here.Memory.Share(nil)
 	defer memory.Close()
 	memory.Join(s.r.who())
 	if !memory.AwaitRoom(ctx, 1) {

@@ -91,7 +91,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			err, status = core.Refuse(core.Busy, "Too many requests from this address failed the hook's verification. Try again later."), http.StatusTooManyRequests
 			break
 		}
-		memory := in.Budget.Waiter(nil)
+		memory := in.Budget.Share(nil)
 		defer memory.Close()
 		if proven, err = in.take(w, r, h, memory); !proven && core.CodeOf(err) == core.Busy {
 			in.proofs.untried(proverOf(r, h))
@@ -130,7 +130,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may have disconnected
 }
 
-func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *fair.Waiter) (proven bool, err error) {
+func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *fair.Share) (proven bool, err error) {
 	id := core.Identity{{Namespace: h.Namespace, NamespaceID: h.Namespace, Policy: "hook " + h.Name, Rights: core.Send, Scope: core.FoldName(h.Entity)}}
 	if h.Scheme == URL {
 		if err := in.verify(r, h, nil); err != nil {

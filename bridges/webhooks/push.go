@@ -213,12 +213,12 @@ func (w *pushing) messages(ctx context.Context) error {
 }
 
 type memory struct {
-	*fair.Waiter
+	*fair.Share
 	next int64
 }
 
 func (w *pushing) memory() *memory {
-	m := &memory{w.Budget.Waiter(nil), 1}
+	m := &memory{w.Budget.Share(nil), 1}
 	m.Join(fair.Who{Namespace: w.Namespace, Policy: "push " + w.Name})
 	return m
 }

@@ -57,7 +57,7 @@ type backlog struct {
 }
 
 type holdings struct {
-	memory   *fair.Waiter // for all goroutines
+	memory   *fair.Share // for all goroutines
 	underWay map[int64]struct{}
 	held     int // bytes of the requests in underWay
 	waiting  int
@@ -75,9 +75,9 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	c.deadline = now.Add(b.opts.AuthTimeout)
 	c.limit.Store(strangerFrame)
 	c.owner = link.New(c.pass, c.fail)
-	c.memory = b.opts.Budget.Waiter(func() { c.owner.Post(func() {}) })
+	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
 	c.memory.Evictable(func() { c.owner.Post(c.evict) })
-	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory.Share, c.panicked)
+	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory, c.panicked)
 	c.timer = link.NewTimer(c.owner)
 	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
 	c.log.Debug("connection opened", "protocol", ws.Subprotocol())

@@ -35,16 +35,16 @@ type Arrival struct {
 
 type gathering struct {
 	*Arrival
-	share   *Waiter
+	share   *Share
 	taken   int64
 	message []byte
 	pace    Pace
 }
 
-// Gather takes memory from the Waiter's pool for the bytes that it returns, and none if it fails. It
+// Gather takes memory from the share's pool for the bytes that it returns, and none if it fails. It
 // waits for memory only once, before it reads most of the message. The message must arrive at the
 // speed that Pace requires.
-func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
+func (s *Share) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)
 	for err == nil {

@@ -59,17 +59,17 @@ func (g *Gauge) Set(to Level) {
 	pools := g.pools
 	g.mu.Unlock()
 	for _, p := range pools {
-		var wakes []func()
+		var due []*Share
 		p.mu.Lock()
 		if forgets {
 			p.forgetFlow()
 		}
 		if to < was {
-			wakes = p.due()
+			due = p.due()
 		}
 		p.mu.Unlock()
-		for _, wake := range wakes {
-			wake()
+		for _, s := range due {
+			s.rouse()
 		}
 	}
 }

@@ -123,8 +123,9 @@ func (p *Pool) Exhausted() bool {
 
 // Share is what one connection, stream or request holds of a Pool. It is safe for concurrent use.
 type Share struct {
-	pool *Pool
-	wake func()
+	pool  *Pool
+	also  func() // called each time the pool wakes the share; may be nil
+	woken wake.Signal
 
 	// Guarded by pool.mu:
 	who       Who
@@ -134,11 +135,11 @@ type Share struct {
 	wants     int64 // what the share waits for; 0: it does not wait
 }
 
-// Share returns the share of a client without a proven identity. The caller must close it. The pool
-// calls wake when a Take of the number given to Wait may succeed. It may call wake from any
-// goroutine; wake must not block.
-func (p *Pool) Share(wake func()) *Share {
-	s := &Share{pool: p, wake: wake}
+// Share returns the share of a client without a proven identity. The caller must close it. When a
+// Take of the number given to Wait may succeed, the pool calls also, if it is not nil, from any
+// goroutine; also must not block.
+func (p *Pool) Share(also func()) *Share {
+	s := &Share{pool: p, also: also, woken: wake.New()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.enter(Who{})
@@ -354,7 +355,7 @@ func (p *Pool) Largest(n int) []Holding {
 	return all[:min(n, len(all))]
 }
 
-// Wait makes the pool call the share's function wake when the share may take n.
+// Wait makes the pool wake the share when it may take n.
 func (s *Share) Wait(n int64) {
 	p := s.pool
 	p.mu.Lock()
@@ -368,7 +369,15 @@ func (s *Share) Wait(n int64) {
 	}
 	p.mu.Unlock()
 	if now {
-		s.wake()
+		s.rouse()
+	}
+}
+
+// rouse tells the share that it may take what it waits for.
+func (s *Share) rouse() {
+	s.woken.Set()
+	if s.also != nil {
+		s.also()
 	}
 }
 
@@ -387,13 +396,13 @@ func (s *Share) Add(n int64) {
 	p := s.pool
 	p.mu.Lock()
 	s.add(n)
-	var wakes []func()
+	var due []*Share
 	if n < 0 {
-		wakes = p.due()
+		due = p.due()
 	}
 	p.mu.Unlock()
-	for _, wake := range wakes {
-		wake()
+	for _, w := range due {
+		w.rouse()
 	}
 	if n <= -large && p.released != nil {
 		p.released(-n)
@@ -407,9 +416,9 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// due returns the wake functions of shares that can now take what they wait for. A share must wait
-// again if others take it first.
-func (p *Pool) due() (wakes []func()) {
+// due returns shares that can now take what they wait for. A share must wait again if others take it
+// first.
+func (p *Pool) due() (all []*Share) {
 	if len(p.waiting) == 0 {
 		return nil
 	}
@@ -420,10 +429,10 @@ func (p *Pool) due() (wakes []func()) {
 		}
 		promised += s.wants
 		s.wants = 0
-		wakes = append(wakes, s.wake)
+		all = append(all, s)
 		return true
 	})
-	return wakes
+	return all
 }
 
 // No other goroutine may use the share during Release.
@@ -458,24 +467,8 @@ func (s *Share) Refuse(n int64) error {
 	return core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)
 }
 
-type Waiter struct {
-	*Share
-	woken wake.Signal
-}
-
-// Waiter returns a Waiter. If also is not nil, the pool calls also each time it wakes the Waiter.
-func (p *Pool) Waiter(also func()) *Waiter {
-	woken := wake.New()
-	return &Waiter{woken: woken, Share: p.Share(func() {
-		woken.Set()
-		if also != nil {
-			also()
-		}
-	})}
-}
-
 // Woken's channel gets a value when the share may take the number given to Wait, or soon after.
-func (s *Waiter) Woken() <-chan struct{} { return s.woken }
+func (s *Share) Woken() <-chan struct{} { return s.woken }
 
 // AfterRefusal is how long a client that was refused for lack of memory waits for the answer, or
 // how long its connection is not read. Otherwise, a few clients that immediately repeat refused
@@ -484,7 +477,7 @@ const AfterRefusal = 100 * time.Millisecond
 
 // Await takes n. If n does not fit, it waits up to Patience, or only AfterRefusal if waiting is
 // useless, and then returns the error of Refuse. It returns ctx's error if ctx ends first.
-func (s *Waiter) Await(ctx context.Context, n int64) error {
+func (s *Share) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
 	}
@@ -511,7 +504,7 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 
 // AwaitRoom waits until n fits. It takes nothing, and has no time limit: it is for data that a
 // client sends only on request. It returns false if ctx ends.
-func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
+func (s *Share) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
 		s.Wait(n)
 		select {

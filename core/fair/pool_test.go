@@ -114,7 +114,7 @@ func TestWhoHasSentMuchIsRefusedWhileMemoryIsTightOrFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g fair.Gauge
 		p := fair.New(160*mb, nil, &g)
-		heavy, light := p.Waiter(nil), p.Waiter(nil)
+		heavy, light := p.Share(nil), p.Share(nil)
 		defer heavy.Close()
 		defer light.Close()
 		heavy.Join(who("a", "x"))
@@ -203,7 +203,7 @@ func TestAwait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := fair.New(10*mb, nil, nil)
-		holder, waiter := b.Share(func() {}), b.Waiter(nil)
+		holder, waiter := b.Share(func() {}), b.Share(nil)
 		holder.Add(10 * mb)
 		waiter.Join(who("a", "x"))
 		err := waiter.Await(t.Context(), mb)
@@ -253,9 +253,9 @@ func TestWhoeverWaitedLongestIsWokenFirst(t *testing.T) {
 	}
 }
 
-func gather(t *testing.T, b *fair.Pool, a fair.Arrival) ([]byte, *fair.Waiter, error) {
+func gather(t *testing.T, b *fair.Pool, a fair.Arrival) ([]byte, *fair.Share, error) {
 	t.Helper()
-	w := b.Waiter(nil)
+	w := b.Share(nil)
 	w.Join(who("a", "x"))
 	got, err := w.Gather(t.Context(), a)
 	return got, w, err

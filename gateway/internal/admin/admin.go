@@ -76,7 +76,7 @@ type call struct {
 	id     core.Identity
 	path   string // the path after the endpoint, without outer slashes
 	status int    // of the answer; 0 means 200
-	memory *fair.Waiter
+	memory *fair.Share
 }
 
 const maxBody = 64 << 10
@@ -159,7 +159,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.BackupPath, false, http.MethodGet, a.operates, a.backup},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			memory := a.Process.Messages.Waiter(nil)
+			memory := a.Process.Messages.Share(nil)
 			defer memory.Close()
 			c := &call{Request: r, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK, memory: memory}
 			var err error

@@ -21,7 +21,7 @@ const (
 type room struct {
 	ev    *Evaluator
 	topic string
-	share *fair.Waiter // nil before memory is first taken
+	share *fair.Share // nil before memory is first taken
 	taken int64
 	owed  int64 // bytes of copies for which no memory was taken yet
 	full  error
@@ -50,7 +50,7 @@ func (r *room) take(ctx context.Context, waits bool) bool {
 		return r.full == nil
 	}
 	if r.share == nil {
-		r.share = r.ev.Memory.Waiter(nil)
+		r.share = r.ev.Memory.Share(nil)
 		r.share.Join(fair.Who{Namespace: "/" + r.ev.ID, Policy: "copies for subscriptions of " + r.topic})
 	}
 	most := r.ev.Memory.Stats().Limit / 8 * 3 // about what is free in an idle gateway that has taken memory only for the messages themselves
