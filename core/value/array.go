@@ -144,6 +144,11 @@ func closeCompound(dst []byte, mark, count int) []byte {
 		dst[mark+1], dst[mark+2] = byte(size), byte(count)
 		return dst
 	}
+	return widenCompound(dst, mark, size, count)
+}
+
+// widenCompound writes size and count, each in one byte, in four.
+func widenCompound(dst []byte, mark, size, count int) []byte {
 	dst = slices.Insert(dst, mark+openSize, 0, 0, 0, 0, 0, 0)
 	dst[mark] |= wide
 	binary.BigEndian.PutUint32(dst[mark+1:], uint32(size-1+4))
@@ -154,15 +159,11 @@ func closeCompound(dst []byte, mark, count int) []byte {
 // widen changes the value at start, the last in dst, from its 8-bit form to its 32-bit form.
 func widen(dst []byte, start int) []byte {
 	size := int(dst[start+1])
-	if dst[start] < codeList8 {
-		dst = slices.Insert(dst, start+1, 0, 0, 0)
-		binary.BigEndian.PutUint32(dst[start+1:], uint32(size))
-	} else {
-		count := dst[start+2]
-		dst = slices.Insert(dst, start+1, 0, 0, 0, 0, 0, 0)
-		binary.BigEndian.PutUint32(dst[start+1:], uint32(size-1+4))
-		binary.BigEndian.PutUint32(dst[start+5:], uint32(count))
+	if dst[start] >= codeList8 {
+		return widenCompound(dst, start, size, int(dst[start+2]))
 	}
+	dst = slices.Insert(dst, start+1, 0, 0, 0)
+	binary.BigEndian.PutUint32(dst[start+1:], uint32(size))
 	dst[start] |= wide
 	return dst
 }

@@ -1,9 +1,7 @@
 package value
 
 import (
-	"encoding/binary"
 	"iter"
-	"math"
 	"unicode/utf8"
 )
 
@@ -48,22 +46,6 @@ func ReadInt32(b []byte) (v int32, rest []byte, err error) {
 
 func ReadInt64(b []byte) (v int64, rest []byte, err error) {
 	return readSigned(b, KindInt64)
-}
-
-func ReadFloat32(b []byte) (v float32, rest []byte, err error) {
-	_, data, rest, err := read(b, KindFloat32)
-	if err != nil {
-		return 0, nil, err
-	}
-	return math.Float32frombits(binary.BigEndian.Uint32(data)), rest, nil
-}
-
-func ReadFloat64(b []byte) (v float64, rest []byte, err error) {
-	_, data, rest, err := read(b, KindFloat64)
-	if err != nil {
-		return 0, nil, err
-	}
-	return math.Float64frombits(binary.BigEndian.Uint64(data)), rest, nil
 }
 
 func ReadTimestamp(b []byte) (v Timestamp, rest []byte, err error) {

@@ -55,59 +55,31 @@ func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 			return 0, fail(at, "nested deeper than %d", w.depth)
 		}
 	}
-	if code < codeBinary8 {
-		next := i + widths[code>>4]
-		if next > end {
-			return 0, fail(at, "%s is truncated", kind)
-		}
-		return next, w.fixed(code, at, w.b[i:next])
+	size := dataExtent(code, w.b[i:end])
+	switch field := sizeField(code); {
+	case size < 0 || size > end-i && field == 0:
+		return 0, fail(at, "%s is truncated", kind)
+	case size > end-i:
+		return 0, fail(at, "%s of %d bytes is truncated", kind, size-field)
 	}
-	i, stop, err := w.sized(code, at, i, end)
-	if err != nil {
-		return 0, err
-	}
+	stop, data := i+size, content(code, w.b[i:end])
 	switch kind {
+	case KindBool:
+		if len(data) > 0 && data[0] > 1 {
+			return 0, fail(at, "boolean is 0x%02x, want 0 or 1", data[0])
+		}
+	case KindChar:
+		if c := binary.BigEndian.Uint32(data); c > utf8.MaxRune {
+			return 0, fail(at, "char 0x%08x is not a Unicode code point", c)
+		}
 	case KindString, KindSymbol:
-		if !utf8.Valid(w.b[i:stop]) {
+		if !utf8.Valid(data) {
 			return 0, fail(at, "%s is not valid UTF-8", kind)
 		}
 	case KindList, KindMap, KindArray:
-		return stop, w.compound(code, at, i, stop, depth)
+		return stop, w.compound(code, at, stop-len(data), stop, depth)
 	}
 	return stop, nil
-}
-
-func (w *walker) fixed(code byte, at int, data []byte) error {
-	switch code {
-	case codeBool:
-		if data[0] > 1 {
-			return fail(at, "boolean is 0x%02x, want 0 or 1", data[0])
-		}
-	case codeChar:
-		if c := binary.BigEndian.Uint32(data); c > utf8.MaxRune {
-			return fail(at, "char 0x%08x is not a Unicode code point", c)
-		}
-	}
-	return nil
-}
-
-func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
-	var size uint64
-	if code&wide == 0 { // codes 0xa_, 0xc_, 0xe_
-		if end-i < 1 {
-			return 0, 0, fail(at, "%s is truncated", kinds[code])
-		}
-		size, i = uint64(w.b[i]), i+1
-	} else {
-		if end-i < 4 {
-			return 0, 0, fail(at, "%s is truncated", kinds[code])
-		}
-		size, i = uint64(binary.BigEndian.Uint32(w.b[i:])), i+4
-	}
-	if size > uint64(end-i) {
-		return 0, 0, fail(at, "%s of %d bytes is truncated", kinds[code], size)
-	}
-	return i, i + int(size), nil
 }
 
 func (w *walker) compound(code byte, at, i, stop, depth int) error {
@@ -210,21 +182,28 @@ func extent(b []byte) (int, bool) {
 // field, if it has one, and its data. b starts after the code, and may be shorter. The result is -1
 // if the code is unknown, or if b ends within the size field.
 func dataExtent(code byte, b []byte) int {
+	field := sizeField(code)
 	switch {
-	case kinds[code] == KindInvalid:
+	case kinds[code] == KindInvalid || len(b) < field:
 		return -1
-	case code < codeBinary8:
+	case field == 0:
 		return widths[code>>4]
-	case code&wide == 0:
-		if len(b) < 1 {
-			return -1
-		}
+	case field == 1:
 		return 1 + int(b[0])
 	default:
-		if len(b) < 4 {
-			return -1
-		}
 		return 4 + int(binary.BigEndian.Uint32(b))
+	}
+}
+
+// sizeField returns the length of the size field after the constructor code.
+func sizeField(code byte) int {
+	switch {
+	case code < codeBinary8:
+		return 0
+	case code&wide == 0:
+		return 1
+	default:
+		return 4
 	}
 }
 
@@ -234,14 +213,4 @@ func payload(b []byte) []byte {
 	return content(b[0], b[1:])
 }
 
-func content(code byte, b []byte) []byte {
-	n := dataExtent(code, b)
-	switch {
-	case code < codeBinary8:
-		return b[:n]
-	case code&wide == 0:
-		return b[1:n]
-	default:
-		return b[4:n]
-	}
-}
+func content(code byte, b []byte) []byte { return b[sizeField(code):dataExtent(code, b)] }

@@ -408,8 +408,6 @@ func TestReadersTakeOnlyTheirType(t *testing.T) {
 		KindUint64:    func(b []byte) ([]byte, error) { _, r, err := ReadUint64(b); return r, err },
 		KindInt32:     func(b []byte) ([]byte, error) { _, r, err := ReadInt32(b); return r, err },
 		KindInt64:     func(b []byte) ([]byte, error) { _, r, err := ReadInt64(b); return r, err },
-		KindFloat32:   func(b []byte) ([]byte, error) { _, r, err := ReadFloat32(b); return r, err },
-		KindFloat64:   func(b []byte) ([]byte, error) { _, r, err := ReadFloat64(b); return r, err },
 		KindTimestamp: func(b []byte) ([]byte, error) { _, r, err := ReadTimestamp(b); return r, err },
 		KindUUID:      func(b []byte) ([]byte, error) { _, r, err := ReadUUID(b); return r, err },
 		KindBinary:    func(b []byte) ([]byte, error) { _, r, err := ReadBinary(b); return r, err },
@@ -445,12 +443,6 @@ func TestReadersReturnValues(t *testing.T) {
 	}
 	if v, _, err := ReadBool(unhex("56 01")); !v || err != nil {
 		t.Errorf("ReadBool: got %t, %v", v, err)
-	}
-	if v, _, err := ReadFloat32(unhex("72 3fc00000")); v != 1.5 || err != nil {
-		t.Errorf("ReadFloat32: got %v, %v", v, err)
-	}
-	if v, _, err := ReadFloat64(unhex("82 3ff8000000000000")); v != 1.5 || err != nil {
-		t.Errorf("ReadFloat64: got %v, %v", v, err)
 	}
 	if v, _, err := ReadText(unhex("a3 01 61")); string(v) != "a" || err != nil {
 		t.Errorf("ReadText of a symbol: got %q, %v", v, err)
