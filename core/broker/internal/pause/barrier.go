@@ -12,47 +12,45 @@ import (
 // each step, and leave it afterwards. While it is closed, nobody is inside.
 type Barrier struct {
 	inside atomic.Int64
-	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
-	left   wake.Signal                 // set when the barrier is closed and no step is inside any more
-	pauser chan struct{}               // has one element unless a caller has closed the barrier
-	signal atomic.Pointer[pauseSignal]
+	period atomic.Pointer[period]
+	left   wake.Signal   // set when the barrier is closed and no step is inside any more
+	pauser chan struct{} // has one element unless a caller has closed the barrier
 }
 
-type pausePeriod struct{ over chan struct{} }
-
-type pauseSignal struct {
+// period is the time from one opening of the barrier to the next. Its context ends when the barrier
+// closes.
+type period struct {
 	context.Context
 	cancel context.CancelFunc
+	over   chan struct{}
 }
 
 func NewBarrier() *Barrier {
 	pb := &Barrier{left: wake.New(), pauser: make(chan struct{}, 1)}
 	pb.pauser <- struct{}{}
-	pb.rearm()
+	pb.open()
 	return pb
 }
 
-func (pb *Barrier) rearm() {
+func (pb *Barrier) open() {
 	ctx, cancel := context.WithCancel(context.Background())
-	pb.signal.Store(&pauseSignal{ctx, cancel})
+	pb.period.Store(&period{ctx, cancel, make(chan struct{})})
 }
 
 // Enter waits until the barrier is open. The caller must then call Leave.
 func (pb *Barrier) Enter() {
 	for {
-		pb.inside.Add(1)
-		b := pb.paused.Load()
-		if b == nil {
+		now := pb.period.Load()
+		if pb.TryEnter() {
 			return
 		}
-		pb.Leave()
-		<-b.over
+		<-now.over
 	}
 }
 
 func (pb *Barrier) TryEnter() bool {
 	pb.inside.Add(1)
-	if pb.paused.Load() == nil {
+	if pb.Pausing().Err() == nil {
 		return true
 	}
 	pb.Leave()
@@ -60,13 +58,13 @@ func (pb *Barrier) TryEnter() bool {
 }
 
 func (pb *Barrier) Leave() {
-	if pb.inside.Add(-1) == 0 && pb.paused.Load() != nil {
+	if pb.inside.Add(-1) == 0 && pb.Pausing().Err() != nil {
 		pb.left.Set()
 	}
 }
 
 // Pausing returns a context that ends when the barrier is about to close, for long steps.
-func (pb *Barrier) Pausing() context.Context { return pb.signal.Load() }
+func (pb *Barrier) Pausing() context.Context { return pb.period.Load() }
 
 // Pause closes the barrier and waits until nobody is inside. If it succeeds, call Resume.
 func (pb *Barrier) Pause(ctx context.Context) error {
@@ -75,8 +73,7 @@ func (pb *Barrier) Pause(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	pb.paused.Store(&pausePeriod{make(chan struct{})})
-	pb.signal.Load().cancel()
+	pb.period.Load().cancel()
 	for pb.inside.Load() > 0 {
 		select {
 		case <-pb.left:
@@ -89,7 +86,8 @@ func (pb *Barrier) Pause(ctx context.Context) error {
 }
 
 func (pb *Barrier) Resume() {
-	pb.rearm()
-	close(pb.paused.Swap(nil).over)
+	over := pb.period.Load().over
+	pb.open()
+	close(over)
 	pb.pauser <- struct{}{}
 }

@@ -22,7 +22,7 @@ func TestAGateIsEmptyWhileItIsShut(t *testing.T) {
 				}
 				g.Enter()
 				inside.Store(i, true)
-				if g.paused.Load() == nil {
+				if g.Pausing().Err() == nil {
 					worst.Store("entered", true)
 				}
 				inside.Delete(i)
