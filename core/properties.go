@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -53,12 +54,21 @@ type Property struct {
 	Value any
 }
 
-// ReasonProperties returns the user properties that say why a message is a dead letter.
+// ReasonProperties returns the user properties that say why a message is a dead letter. It cuts both
+// texts to the length that Service Bus allows.
 func ReasonProperties(reason, description string) Properties {
+	fit := func(s string) string { return Truncate(strings.ToValidUTF8(s, "\uFFFD"), MaxDeadLetterTextChars) }
 	p, _ := NewProperties( // never fails: strings of valid UTF-8 can be encoded
-		Property{PropertyDeadLetterReason, strings.ToValidUTF8(reason, "\uFFFD")},
-		Property{PropertyDeadLetterDescription, strings.ToValidUTF8(description, "\uFFFD")})
+		Property{PropertyDeadLetterReason, fit(reason)}, Property{PropertyDeadLetterDescription, fit(description)})
 	return p
+}
+
+// Truncate returns the first n characters of s.
+func Truncate(s string, n int) string {
+	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
 }
 
 // RawProperties wraps an encoded map with string keys that value.Skip and value.MapEntries accept.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
 	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
@@ -415,7 +414,7 @@ func TestADeadLetterThatCannotBeForwardedTellsBothReasons(t *testing.T) {
 		}
 		in := b.receive(t, "q", core.PeekLock, 1)
 		b.send(t, "q", text("m"))
-		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: entity.ReasonProperties("Poison", "it smells")}
+		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: core.ReasonProperties("Poison", "it smells")}
 		if errs := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{why}); errs[0] != nil {
 			t.Fatal(errs)
 		}

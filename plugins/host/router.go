@@ -165,8 +165,9 @@ func verdictOf(v *pb.Verdict) (core.Verdict, error) {
 		return core.Verdict{}, err
 	}
 	return core.Verdict{
-		Action: core.VerdictAction(v.GetAction()), Reason: shorten(v.GetReason()), Description: shorten(v.GetDescription()),
-		Set: set, Remove: v.GetRemove(), Routes: v.GetRoutes(), Beside: v.GetBeside(),
+		Action: core.VerdictAction(v.GetAction()), Reason: core.Truncate(v.GetReason(), core.MaxDeadLetterTextChars),
+		Description: core.Truncate(v.GetDescription(), core.MaxDeadLetterTextChars),
+		Set:         set, Remove: v.GetRemove(), Routes: v.GetRoutes(), Beside: v.GetBeside(),
 	}, nil
 }
 
@@ -190,11 +191,4 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 		err = fmt.Errorf("the properties that the plugin sets have %d bytes: at most %d are allowed", len(set.Encoded()), core.MaxHeaderBytes)
 	}
 	return set, err
-}
-
-func shorten(s string) string {
-	if utf8.RuneCountInString(s) <= core.MaxDeadLetterTextChars {
-		return s
-	}
-	return string([]rune(s)[:core.MaxDeadLetterTextChars])
 }

@@ -209,7 +209,7 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 func ReasonOf(p core.Properties) string {
 	reason, _ := p.Get(core.PropertyDeadLetterReason)
 	text, _ := reason.(string)
-	return entity.Truncate(text, maxReason)
+	return core.Truncate(text, maxReason)
 }
 
 func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery, by core.Party) {

@@ -71,7 +71,7 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 			text += " It was dead-lettered before: " + s
 		}
 	}
-	return entity.ReasonProperties(reason, text)
+	return core.ReasonProperties(reason, text)
 }
 
 func IsPermanent(err error) bool {

@@ -46,7 +46,7 @@ func (r Result) rejections() string {
 			all = append(all, why[:min(len(why), left)]...)
 		}
 	}
-	return entity.Truncate(strings.Join(all, "; "), maxRejectionText)
+	return core.Truncate(strings.Join(all, "; "), maxRejectionText)
 }
 
 // ParkBehind parks the messages that would overtake a parked message of the group or, if behind is

@@ -190,7 +190,7 @@ func (x *Item) deadLetter(st *stage, reason, description string) {
 	}
 	x.note(core.EventDiverted, by, "", reason)
 	dead := *x.Message
-	dead.Properties = x.Message.Properties.Merge(entity.ReasonProperties(reason, description))
+	dead.Properties = x.Message.Properties.Merge(core.ReasonProperties(reason, description))
 	x.State, x.dead = Gone, &dead
 }
 

@@ -68,6 +68,6 @@ func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core
 
 func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
 	dead := *msg
-	dead.Properties = msg.Properties.Merge(entity.ReasonProperties(reason, description))
+	dead.Properties = msg.Properties.Merge(core.ReasonProperties(reason, description))
 	return core.Copy{To: &m.Queues[core.DeadLetter][index], Message: &dead}
 }
