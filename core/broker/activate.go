@@ -23,27 +23,22 @@ func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address,
 		index, position := core.SplitSequenceNumber(n)
 		settlements[i] = core.Settlement{Token: core.NewLockToken(index, position, 0), Outcome: core.Activate, At: at}
 	}
-	groups, strays := entity.GroupByPartition(settlements, len(v.Queues[a.Sub]), entity.PartitionOfSettlement)
-	errs := make([]error, len(numbers))
-	for _, i := range strays {
-		errs[i] = core.MessageNotFound
-	}
 	by := e.audit.Party(ctx, id, core.Manage, v)
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
-		answers := v.Queues[a.Sub][p.Partition].Settle(ctx, p.Items)
-		e.audit.Settled(v, a.Sub, p.Items, answers, by)
-		for i, err := range answers {
+	unknown := error(core.MessageNotFound)
+	return entity.ByPartition(v.Queues[a.Sub], settlements, entity.PartitionOfSettlement, unknown, func(p *core.Partition, part []core.Settlement) []error {
+		errs := p.Settle(ctx, part)
+		e.audit.Settled(v, a.Sub, part, errs, by)
+		for i, err := range errs {
 			switch core.CodeOf(err) {
 			case core.MessageNotFound:
 			case core.SessionLocked:
-				err = core.Refuse(core.SessionLocked, "a receiver has locked the message's session: unlock the session first")
+				errs[i] = core.Refuse(core.SessionLocked, "a receiver has locked the message's session: unlock the session first")
 			default:
-				err = b.ns.Refusal(err, &v.Entity)
+				errs[i] = b.ns.Refusal(err, &v.Entity)
 			}
-			errs[p.Index(i)] = err
 		}
+		return errs
 	})
-	return errs
 }
 
 // UnlockSession ends the locks of a session and its messages, whoever holds them, without counting

@@ -98,18 +98,14 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	if err := v.Sessionless(sub); err != nil {
 		return nil, err
 	}
-	groups, strays := entity.GroupByPartition(numbers, len(v.Queues[sub]), entity.PartitionOfNumber)
-	if len(strays) > 0 {
+	if !entity.AllBelow(numbers, len(v.Queues[sub]), entity.PartitionOfNumber) {
 		return nil, b.unknown(ctx, v.Queues[sub], core.Deferred, numbers, nil)
 	}
-	found := make([]core.Delivery, len(numbers))
 	errs := make([]error, len(v.Queues[sub]))
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		ds, _, err := v.Queues[sub][p.Partition].Lock(ctx, core.LockRequest{Numbers: p.Items, Deferred: true})
-		errs[p.Partition] = err
-		for i, d := range ds {
-			found[p.Index(i)] = d
-		}
+	found := entity.ByPartition(v.Queues[sub], numbers, entity.PartitionOfNumber, core.Delivery{}, func(p *core.Partition, part []int64) []core.Delivery {
+		ds, _, err := p.Lock(ctx, core.LockRequest{Numbers: part, Deferred: true})
+		errs[p.Index] = err
+		return ds
 	})
 	if err := cmp.Or(errs...); err != nil {
 		e.receivers.SettleAll(context.WithoutCancel(ctx), sub, found, core.Release)
@@ -173,13 +169,13 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 	e.Use()
 	v := e.View()
 	partitions := v.Queues[a.Sub]
-	groups, strays := entity.GroupByPartition(numbers, len(partitions), entity.PartitionOfNumber)
-	if len(strays) > 0 {
+	if !entity.AllBelow(numbers, len(partitions), entity.PartitionOfNumber) {
 		return b.unknown(ctx, partitions, core.Scheduled, numbers, nil)
 	}
 	errs := make([]error, len(partitions))
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		errs[p.Partition] = partitions[p.Partition].Cancel(ctx, p.Items)
+	entity.ByPartition(partitions, numbers, entity.PartitionOfNumber, nil, func(p *core.Partition, part []int64) []error {
+		errs[p.Index] = p.Cancel(ctx, part)
+		return nil
 	})
 	for _, err := range errs {
 		if core.CodeOf(err) == core.MessageNotFound {
@@ -243,14 +239,14 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 			return nil, err
 		}
 	}
-	groups, _ := entity.GroupByPartition(numbers, len(v.Queues[sub]), entity.PartitionOfNumber)
 	found := make([][]core.Delivery, len(v.Queues[sub]))
-	errs := make([]error, len(v.Queues[sub]))
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		at := v.Queues[sub][p.Partition]
+	errs := make([]error, len(found))
+	entity.ByPartition(v.Queues[sub], numbers, entity.PartitionOfNumber, nil, func(p *core.Partition, part []int64) []error {
+		at := *p
 		// If the gateway crashes, the lock must end before the store forgets the key of the move.
 		at.LockDuration = min(at.LockDuration, moveLock)
-		found[p.Partition], _, errs[p.Partition] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
+		found[p.Index], _, errs[p.Index] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: part, Session: session})
+		return nil
 	})
 	all := slices.Concat(found...)
 	if err := cmp.Or(errs...); err != nil {

@@ -51,16 +51,11 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
-	groups, _ := entity.GroupByPartition(ids, len(partitions), func(id *string) uint16 {
-		return core.PartitionOf(string(core.KeyOfSession(*id)), len(partitions))
-	})
-	all, errs := make([]core.SessionInfo, len(ids)), make([]error, len(partitions))
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[string]) {
-		found, err := partitions[p.Partition].DescribeSessions(ctx, p.Items, content)
-		errs[p.Partition] = err
-		for i := range found {
-			all[p.Index(i)] = found[i]
-		}
+	errs := make([]error, len(partitions))
+	of := func(id *string) uint16 { return core.PartitionOf(string(core.KeyOfSession(*id)), len(partitions)) }
+	all := entity.ByPartition(partitions, ids, of, core.SessionInfo{}, func(p *core.Partition, part []string) (found []core.SessionInfo) {
+		found, errs[p.Index] = p.DescribeSessions(ctx, part, content)
+		return found
 	})
 	if err := cmp.Or(errs...); err != nil {
 		return nil, b.ns.Refusal(err, &v.Entity)

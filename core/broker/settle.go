@@ -78,25 +78,19 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, to
 	if err != nil {
 		return slices.Repeat([]core.Renewal{{Err: err}}, len(tokens))
 	}
-	renewals := make([]core.Renewal, len(tokens))
 	e.Use()
 	v := e.View()
-	partitions := v.Queues[a.Sub]
-	groups, strays := entity.GroupByPartition(tokens, len(partitions), func(t *core.LockToken) uint16 { return t.Partition() })
-	for _, i := range strays {
-		renewals[i].Err = entity.ErrLockLost
-	}
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.LockToken]) {
-		answers := partitions[p.Partition].Renew(ctx, p.Items)
+	of, lost := func(t *core.LockToken) uint16 { return t.Partition() }, core.Renewal{Err: entity.ErrLockLost}
+	return entity.ByPartition(v.Queues[a.Sub], tokens, of, lost, func(p *core.Partition, part []core.LockToken) []core.Renewal {
+		renewals := p.Renew(ctx, part)
 		if a.Sub == core.Main {
-			e.receivers.Circuit().Renewed(p.Items, answers)
+			e.receivers.Circuit().Renewed(part, renewals)
 		}
-		for i, r := range answers {
-			if r.Err != nil {
+		for i := range renewals {
+			if r := &renewals[i]; r.Err != nil {
 				r.Err = b.ns.Locks([]error{r.Err}, v)[0]
 			}
-			renewals[p.Index(i)] = r
 		}
+		return renewals
 	})
-	return renewals
 }

@@ -30,19 +30,12 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 		e.noteSettled(ctx, sub, settlements, errs)
 		return e.Locks(errs, v)
 	}
-	groups, strays := entity.GroupByPartition(settlements, len(partitions), entity.PartitionOfSettlement)
-	errs := make([]error, len(settlements))
-	for _, i := range strays {
-		errs[i] = entity.ErrLockLost
-	}
-	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
-		answers := partitions[p.Partition].Settle(ctx, p.Items)
-		e.noteSettled(ctx, sub, p.Items, answers)
-		for i, err := range e.Locks(answers, v) {
-			errs[p.Index(i)] = err
-		}
+	lost := entity.ErrLockLost
+	return entity.ByPartition(partitions, settlements, entity.PartitionOfSettlement, lost, func(p *core.Partition, part []core.Settlement) []error {
+		errs := p.Settle(ctx, part)
+		e.noteSettled(ctx, sub, part, errs)
+		return e.Locks(errs, v)
 	})
-	return errs
 }
 
 // SettleAll skips deliveries without a lock.

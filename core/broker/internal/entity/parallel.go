@@ -1,6 +1,10 @@
 package entity
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
 
 const parallel = 16
 
@@ -18,12 +22,6 @@ func InParallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-type PartitionGroup[T any] struct {
-	Partition uint16
-	Items     []T
-	at        []int // by item: its index in the items given to GroupByPartition; nil: the group has all items
-}
-
 // OnlyPartition returns the partition of all items. ok is false without items, if the partitions
 // differ, or if the partition is not below n.
 func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint16, ok bool) {
@@ -39,47 +37,46 @@ func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 	return partition, int(partition) < n
 }
 
-// GroupByPartition groups items by partition, which the function of returns. strays are the indexes
-// of items whose partition is not below n. If all items are in one partition, nothing is copied.
-func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
-	if partition, ok := OnlyPartition(items, n, of); ok {
-		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil
+// ByPartition calls f for each of the partitions ps that has items, in parallel, and returns the
+// answers in the order of all items. f returns one answer for each of its items, or none. The answer
+// for an item of another partition is stray. If all items are in one partition, nothing is copied.
+func ByPartition[T, A any](ps []core.Partition, items []T, of func(*T) uint16, stray A, f func(p *core.Partition, items []T) []A) []A {
+	if partition, ok := OnlyPartition(items, len(ps), of); ok {
+		return f(&ps[partition], items)
 	}
-	byPartition := make([]PartitionGroup[T], n)
+	type group struct {
+		items []T
+		at    []int // by item: its index in all items
+	}
+	answers, groups := make([]A, len(items)), make([]group, len(ps))
 	for i := range items {
-		p := of(&items[i])
-		if int(p) >= n {
-			strays = append(strays, i)
+		p := int(of(&items[i]))
+		if p >= len(ps) {
+			answers[i] = stray
 			continue
 		}
-		byPartition[p].Items = append(byPartition[p].Items, items[i])
-		byPartition[p].at = append(byPartition[p].at, i)
-	}
-	for p := range byPartition {
-		if len(byPartition[p].Items) > 0 {
-			byPartition[p].Partition = uint16(p)
-			groups = append(groups, byPartition[p])
-		}
-	}
-	return groups, strays
-}
-
-// Index returns the index that the group's i-th item had in the items given to GroupByPartition.
-func (p *PartitionGroup[T]) Index(i int) int {
-	if p.at == nil {
-		return i
-	}
-	return p.at[i]
-}
-
-func EachGroup[T any](groups []PartitionGroup[T], f func(p *PartitionGroup[T])) {
-	if len(groups) == 1 {
-		f(&groups[0])
-		return
+		groups[p].items, groups[p].at = append(groups[p].items, items[i]), append(groups[p].at, i)
 	}
 	var wg sync.WaitGroup
-	for i := range groups {
-		wg.Go(func() { f(&groups[i]) })
+	for p, g := range groups {
+		if len(g.items) > 0 {
+			wg.Go(func() {
+				for i, a := range f(&ps[p], g.items) {
+					answers[g.at[i]] = a
+				}
+			})
+		}
 	}
 	wg.Wait()
+	return answers
+}
+
+// AllBelow reports whether the partitions of all items are below n.
+func AllBelow[T any](items []T, n int, of func(*T) uint16) bool {
+	for i := range items {
+		if int(of(&items[i])) >= n {
+			return false
+		}
+	}
+	return true
 }
