@@ -175,7 +175,7 @@ func New(store core.Store, o Options) *Broker {
 	}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.ns = &entity.Namespace{
-		ID: o.Namespace, Name: cmp.Or(o.Name, o.Namespace), Store: store, Limits: o.Limits, Histories: o.Histories, Base: b.base, Log: b.log,
+		ID: o.Namespace, Name: cmp.Or(o.Name, o.Namespace), Store: store, Limits: o.Limits, Histories: o.Histories, Base: b.base, Log: b.log, Shortage: o.Memory.Shortage,
 	}
 	b.evaluator = &topics.Evaluator{Namespace: b.ns, Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Memory: o.Memory}
 	b.selected.Store(&o.Selected)

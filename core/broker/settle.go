@@ -38,11 +38,14 @@ func (e *entry) needsPreparing(s *core.Settlement) bool {
 	case core.Abandon, core.Release:
 		return !s.Properties.IsEmpty() || s.Outcome == core.Abandon && (e.retry.Load() != nil || e.receivers.Circuit() != nil)
 	default:
-		return false
+		return s.Outcome == core.Defer && !s.Properties.IsEmpty()
 	}
 }
 
 func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settlement, error) {
+	if err := e.b.ns.Keep(len(s.Properties.Encoded())); err != nil && s.Outcome != core.Complete && s.Outcome != core.Release {
+		return s, err
+	}
 	var err error
 	switch s.Outcome {
 	case core.DeadLetterOutcome:

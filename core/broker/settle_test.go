@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -45,6 +47,38 @@ func TestSettlementNeedsListenButNoReceiver(t *testing.T) {
 		management := core.Identity{{Rights: core.Listen, Scope: "q/$management"}}
 		if err := b.another(t).Settle(t.Context(), management, core.At("q/$management"), ss)[0]; err != nil {
 			t.Errorf("at another gateway: got %v", err)
+		}
+	})
+}
+
+func TestSettlementsSetFewPropertiesWhileMemoryIsShort(t *testing.T) {
+	t.Parallel()
+	gauge := new(fair.Gauge)
+	inBubbleWith(t, Options{Namespace: "ns", Memory: fair.New(0, nil, gauge)}, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(6)...)
+		ds := b.receive(t, "q", core.PeekLock, 6).take()
+		set := func(bytes int) core.Properties {
+			p, err := core.NewProperties(core.Property{Key: "x", Value: strings.Repeat("x", bytes)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+		settle := func(i int, o core.Outcome, p core.Properties, want core.Code) {
+			t.Helper()
+			errs := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[i].LockToken}, {Token: ds[i+1].LockToken, Outcome: o, Properties: p}})
+			if core.CodeOf(errs[1]) != want {
+				t.Errorf("%v with %d bytes of properties: got %v, want %q", o, len(p.Encoded()), errs[1], want)
+			}
+			if want != "" && errs[0] != nil {
+				t.Errorf("complete beside it: got %v", errs[0])
+			}
+		}
+		gauge.Set(fair.Tight)
+		for i, o := range []core.Outcome{core.Abandon, core.Defer, core.DeadLetterOutcome} {
+			settle(2*i, o, set(entity.FreeBytes), core.Busy)
+			settle(2*i, o, set(100), "")
 		}
 	})
 }

@@ -24,3 +24,11 @@ func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 }
+
+// Shortage returns an error while memory is short, for what would stay in memory.
+func (p *Pool) Shortage() error {
+	if p == nil || p.gauge.Level() < Tight {
+		return nil
+	}
+	return p.gauge.Refusal()
+}

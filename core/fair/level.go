@@ -16,7 +16,7 @@ type Level int32
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
-	Tight        // refused: sends, schedules and deposits of policies that have just sent much, and all creations of entities and rules
+	Tight        // refused: sends, schedules and deposits of policies that have just sent much, all creations of entities and rules, and settlements and session states that set more than a little
 	Full         // also refused: sends, schedules and deposits of namespaces that have just sent more than a little, and all peeks, streams and taps
 )
 

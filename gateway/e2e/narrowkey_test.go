@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -226,48 +228,48 @@ var narrowAttacks = []struct {
 		return err
 	}},
 	{"settlements that set 5,000 properties of a message with 20,000", func(n *narrow) error {
-		to, hangUp, err := n.dial("narrow", "narrow-send")
-		if err != nil {
-			return err
-		}
-		defer hangUp()
-		from, hangUp, err := n.dial("narrow", "narrow-listen")
-		if err != nil {
-			return err
-		}
-		defer hangUp()
-		sending, err := to.NewSession(n.ctx, nil)
-		if err != nil {
-			return err
-		}
-		sender, err := sending.NewSender(n.ctx, "narrow", nil)
-		if err != nil {
-			return err
-		}
-		receiving, err := from.NewSession(n.ctx, nil)
-		if err != nil {
-			return err
-		}
-		receiver, err := receiving.NewReceiver(n.ctx, "narrow", &amqp.ReceiverOptions{SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
-		if err != nil {
-			return err
-		}
 		m, set := &amqp.Message{ApplicationProperties: map[string]any{}}, amqp.Annotations{}
 		for i := range 20_000 {
 			if m.ApplicationProperties[fmt.Sprintf("a%05d", i)] = true; i < 5000 {
 				set[fmt.Sprintf("b%05d", i)] = true
 			}
 		}
-		for err == nil {
-			if err = n.send(sender, m); err != nil {
-				break
-			}
-			var got *amqp.Message
-			if got, err = receiver.Receive(n.ctx, nil); err == nil {
-				err = receiver.ModifyMessage(n.ctx, got, &amqp.ModifyMessageOptions{DeliveryFailed: true, Annotations: set})
+		return n.sendAndModify(m, &amqp.ModifyMessageOptions{DeliveryFailed: true, Annotations: set})
+	}},
+	{"deferred messages with large properties", func(n *narrow) error {
+		set := amqp.Annotations{"a": strings.Repeat("x", 30_000), "b": strings.Repeat("x", 30_000)}
+		return n.sendAndModify(&amqp.Message{Data: [][]byte{{}}}, &amqp.ModifyMessageOptions{UndeliverableHere: true, Annotations: set})
+	}},
+	{"states of ever new sessions", func(n *narrow) error {
+		c, err := n.webSocketAt("localhost", "/$crosstown/ws", "crosstown.v1.json")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		token := auth.SignSAS("http://localhost/calls", "narrow-calls", "narrow-calls-key", time.Now().Add(time.Hour))
+		state := strings.Repeat("x", 250_000)
+		if err := c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"auth","id":1,"token":%q}`, token)); err != nil {
+			return err
+		}
+		for id := 1; n.ctx.Err() == nil; id += 3 {
+			for _, request := range [][]byte{
+				fmt.Appendf(nil, `{"op":"feed","id":%d,"feed":1,"entity":"calls","session":"%x"}`, id+1, rand.Uint64()),
+				fmt.Appendf(nil, `{"op":"setState","id":%d,"feed":1,"state":%q}`, id+2, state),
+				fmt.Appendf(nil, `{"op":"end","id":%d,"feed":1}`, id+3),
+			} {
+				if err := c.WriteMessage(websocket.TextMessage, request); err != nil {
+					return err
+				}
+				_, answer, err := c.ReadMessage()
+				if err == nil && strings.Contains(string(answer), `"error"`) {
+					err = errors.New(string(answer))
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
-		return err
+		return nil
 	}},
 	{"taps that are not read", func(n *narrow) error {
 		c, err := (&net.Dialer{}).DialContext(n.ctx, "tcp", n.gw.host)
@@ -339,6 +341,43 @@ func (n *narrow) dial(queue, policy string) (_ *amqp.Conn, hangUp func(), _ erro
 		return nil, nil, err
 	}
 	return conn, hangUp, nil
+}
+
+// sendAndModify sends m again and again, receives it, and modifies it.
+func (n *narrow) sendAndModify(m *amqp.Message, change *amqp.ModifyMessageOptions) error {
+	to, hangUp, err := n.dial("narrow", "narrow-send")
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	from, hangUp, err := n.dial("narrow", "narrow-listen")
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	sending, err := to.NewSession(n.ctx, nil)
+	if err != nil {
+		return err
+	}
+	sender, err := sending.NewSender(n.ctx, "narrow", nil)
+	if err != nil {
+		return err
+	}
+	receiving, err := from.NewSession(n.ctx, nil)
+	if err != nil {
+		return err
+	}
+	receiver, err := receiving.NewReceiver(n.ctx, "narrow", &amqp.ReceiverOptions{SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
+	for err == nil {
+		var got *amqp.Message
+		if err = n.send(sender, m); err == nil {
+			got, err = receiver.Receive(n.ctx, nil)
+		}
+		if err == nil {
+			err = receiver.ModifyMessage(n.ctx, got, change)
+		}
+	}
+	return err
 }
 
 // send waits until the connection ends: if a Send's context ends, go-amqp 1.7.0 can wait forever.
@@ -471,7 +510,7 @@ func exhaustNarrowly(t *testing.T, store string, length time.Duration) {
 		if memory > narrowMemory {
 			t.Errorf("%s: the gateway took %d bytes, want at most %d", name, memory, narrowMemory)
 		}
-		e.wantHTTP(e.http(http.MethodPost, "$crosstown/purge/narrow", "{}", nil), 200)
+		e.wantHTTP(e.http(http.MethodPost, "$crosstown/namespaces/sbemulatorns/reset", "", nil), 200)
 	}
 	stop()
 	working.Wait()

@@ -34,6 +34,19 @@ type Namespace struct {
 	Histories []For[core.HistoryBounds] // for all partitions of an entity together
 	Base      context.Context           // for calls that no client has made
 	Log       *slog.Logger
+	Shortage  func() error // returns Busy while memory is short; may be nil
+}
+
+// FreeBytes is how many bytes of properties or of a state a call may set while memory is short.
+const FreeBytes = 256
+
+// Keep returns Busy if memory is too short for a number of bytes that an embedded store keeps in memory as long
+// as a message or a session.
+func (n *Namespace) Keep(bytes int) error {
+	if bytes <= FreeBytes || n.Shortage == nil {
+		return nil
+	}
+	return n.Shortage()
 }
 
 func (n *Namespace) Now() time.Time { return n.Store.Now() }
@@ -124,7 +137,7 @@ func (v *View) CheckState(state []byte) error {
 	if int64(len(state)) > v.MaxMessage {
 		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.MaxMessage, v.Name)
 	}
-	return nil
+	return v.namespace.Keep(len(state))
 }
 
 func Forwards(v *View) error {
