@@ -20,7 +20,6 @@ import (
 )
 
 type certificate struct {
-	config *tls.Config // for listeners; it makes TLS use current for each handshake
 	hosts  []string
 	ca     string  // file of the development CA; "" if a certificate is configured
 	issued *issued // for hosts of namespaces; nil if a certificate is configured
@@ -54,7 +53,6 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		return nil, err
 	}
 	cert.trust(authorities)
-	cert.config = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return cert.current.Load(), nil }}
 	return cert, nil
 }
 

@@ -43,7 +43,7 @@ func (d *devEndpoint) listeners() []net.Listener {
 }
 
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
-	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
+	mux := listen.New(d.listeners(), listen.Options{TLS: cert.current.Load, Admission: besideAdmission(log), Logger: log})
 	tasks := rungroup.New(ctx)
 	tasks.Go("listen", mux.Serve)
 	tasks.Go("hang up", func(ctx context.Context) error { return hangUp(ctx, mux.AMQP()) }) // the endpoint has no AMQP

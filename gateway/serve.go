@@ -106,7 +106,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	}
 
 	g.admission = listen.NewAdmission(listen.AdmissionOptions{Logger: log})
-	g.mux = listen.New(g.listeners, listen.Options{TLS: g.certificate.config, Admission: g.admission, Plain: c.MayBePlain, Logger: log})
+	g.mux = listen.New(g.listeners, listen.Options{TLS: g.certificate.current.Load, Admission: g.admission, Plain: c.MayBePlain, Logger: log})
 	doors := rungroup.New(ctx)
 	defer context.AfterFunc(beside.Context(), doors.Stop)()
 	defer func() {

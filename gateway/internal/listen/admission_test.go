@@ -275,7 +275,7 @@ func TestStalledHandshakesDoNotBlockNewcomers(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := testTLS(t)
 	admission := listen.NewAdmission(listen.AdmissionOptions{Connections: 100, Strangers: 8})
-	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: serverTLS, Admission: admission})[0]
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: func() *tls.Config { return serverTLS }, Admission: admission})[0]
 	for range 50 {
 		if _, err := dial(t, addr).Write([]byte{0x16}); err != nil {
 			t.Fatal(err)
@@ -305,7 +305,7 @@ func TestConnectionsThatEndGiveTheirPlacesBack(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := testTLS(t)
 	admission := listen.NewAdmission(listen.AdmissionOptions{Connections: 100, Strangers: 50})
-	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: serverTLS, Admission: admission})[0]
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: func() *tls.Config { return serverTLS }, Admission: admission})[0]
 	echo(t, dial(t, addr))
 	inTLS, err := tls.Dial("tcp", addr, clientTLS)
 	if err != nil {

@@ -106,7 +106,7 @@ func echo(t *testing.T, conn net.Conn) string {
 func TestEveryPortSpeaksEveryProtocol(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := testTLS(t)
-	for _, addr := range serveEcho(t, []string{"127.0.0.1:0", "127.0.0.1:0"}, listen.Options{TLS: serverTLS}) {
+	for _, addr := range serveEcho(t, []string{"127.0.0.1:0", "127.0.0.1:0"}, listen.Options{TLS: func() *tls.Config { return serverTLS }}) {
 		plain, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestEveryPortSpeaksEveryProtocol(t *testing.T) {
 func TestAnALPNOfferDoesNotDisturb(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := testTLS(t)
-	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: serverTLS})[0]
+	addr := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: func() *tls.Config { return serverTLS }})[0]
 	clientTLS.NextProtos = []string{"amqp", "h2", "http/1.1"}
 	conn, err := tls.Dial("tcp", addr, clientTLS)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestAnALPNOfferDoesNotDisturb(t *testing.T) {
 func TestAHeaderOfManyLinesIsRefused(t *testing.T) {
 	t.Parallel()
 	server, client := testTLS(t)
-	address := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: server})[0]
+	address := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: func() *tls.Config { return server }})[0]
 	const start = "POST / HTTP/1.1\r\nHost: localhost\r\n"
 	body := start + "Content-Length: 4000\r\n\r\n" + strings.Repeat("\r\n", 2000)
 	for _, dial := range []func() (net.Conn, error){

@@ -20,9 +20,9 @@ import (
 )
 
 type Options struct {
-	// TLS is for connections that begin with a handshake; nil refuses them. It should not offer
+	// TLS returns the configuration of a handshake; nil refuses handshakes. It should not offer
 	// protocols by ALPN: most AMQP clients name none, and the Mux detects the protocol inside TLS.
-	TLS *tls.Config
+	TLS func() *tls.Config
 	// Plain reports whether a client at remote, host:port, may connect without TLS. If not, the Mux
 	// refuses AMQP clients, and the HTTP server must refuse the others. nil allows all clients.
 	Plain func(remote string) bool
@@ -56,19 +56,6 @@ func New(listeners []net.Listener, o Options) *Mux {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Admission == nil {
 		o.Admission = NewAdmission(AdmissionOptions{Logger: o.Logger})
-	}
-	if o.TLS != nil {
-		o.TLS = o.TLS.Clone()
-		choose := o.TLS.GetConfigForClient
-		o.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if c, ok := hello.Conn.(*rewound); ok {
-				c.admitted.reached(saidHello)
-			}
-			if choose == nil {
-				return nil, nil
-			}
-			return choose(hello)
-		}
 	}
 	var addr net.Addr = &net.TCPAddr{}
 	if len(listeners) > 0 {
@@ -203,7 +190,10 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	if m.opts.TLS == nil {
 		return 0, nil, errors.New("the client speaks TLS, but the gateway has no certificate")
 	}
-	inner := tls.Server(conn, m.opts.TLS)
+	inner := tls.Server(conn, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		admitted.reached(saidHello)
+		return m.opts.TLS(), nil
+	}})
 	if err := inner.HandshakeContext(ctx); err != nil {
 		m.explainHandshake(conn, err)
 		return 0, nil, fmt.Errorf("TLS handshake: %w", err)
