@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
@@ -20,7 +22,7 @@ const (
 
 type entities struct {
 	source    Source
-	allowance *allowance
+	allowance *semaphore.Weighted
 	refresh   time.Duration
 	log       *slog.Logger
 
@@ -65,7 +67,7 @@ func (c *entities) keepUp(ctx context.Context) {
 }
 
 func (c *entities) admit(name string) bool {
-	if _, has := c.own[name]; !has && !c.allowance.take() {
+	if _, has := c.own[name]; !has && !c.allowance.TryAcquire(1) {
 		return false
 	}
 	c.own[name] = true
@@ -99,7 +101,7 @@ func (c *entities) count(ctx context.Context) {
 	c.counts, c.kinds = counts, kinds
 	before := len(c.own)
 	maps.DeleteFunc(c.own, func(_ string, seen bool) bool { return !seen })
-	c.allowance.give(before - len(c.own))
+	c.allowance.Release(int64(before - len(c.own)))
 	for _, name := range late {
 		c.admit(name) // the next count includes it
 	}
@@ -108,7 +110,7 @@ func (c *entities) count(ctx context.Context) {
 func (c *entities) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.allowance.give(len(c.own))
+	c.allowance.Release(int64(len(c.own)))
 	clear(c.own)
 }
 

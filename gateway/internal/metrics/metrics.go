@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/semaphore"
 )
 
 const prefix = "crosstown"
@@ -57,7 +58,7 @@ func New(o Options) *Metrics {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
-	m.spaces.own.left, m.spaces.others.left = o.MaxEntities, o.MaxEntities
+	m.spaces.own, m.spaces.others = semaphore.NewWeighted(int64(o.MaxEntities)), semaphore.NewWeighted(int64(o.MaxEntities))
 	m.register(func(s *scrape) {
 		s.gauge("build_info", "Always 1; the label version contains the version of the program.", 1, "version", o.Version)
 		s.gauge("namespaces", "Namespaces that this gateway serves, including those without their own series.", float64(m.spaces.count()))

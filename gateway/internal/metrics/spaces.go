@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
@@ -32,7 +34,7 @@ type space struct {
 }
 
 type spaces struct {
-	own, others allowance // of entities with separate series
+	own, others *semaphore.Weighted // of entities with separate series
 
 	mu  sync.Mutex
 	all []*space
@@ -44,27 +46,6 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-type allowance struct {
-	mu   sync.Mutex
-	left int
-}
-
-func (a *allowance) take() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.left == 0 {
-		return false
-	}
-	a.left--
-	return true
-}
-
-func (a *allowance) give(n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.left += n
-}
-
 // Namespace exports the counts of source and the states of the namespace's remotes (nil for none)
 // until the caller calls hide. The first namespace must be the gateway's own. own answers scrapes
 // with this namespace only. It has a separate limit of entities: with a shared one, a client would
@@ -73,11 +54,11 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	s := &m.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shared := &s.others
+	shared := s.others
 	if len(s.all) == 0 {
-		shared = &s.own
+		shared = s.own
 	}
-	newSpace := func(a *allowance) *space {
+	newSpace := func(a *semaphore.Weighted) *space {
 		x := &space{name: name, registry: prometheus.NewRegistry(), entities: &entities{
 			source: source, allowance: a, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{},
 		}}
@@ -90,7 +71,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	x := newSpace(shared)
 	s.all = append(s.all, x)
 	alone := sync.OnceValue(func() http.Handler { // few namespaces are scraped in this way
-		return m.handler(newSpace(&allowance{left: m.o.MaxEntities}).registry)
+		return m.handler(newSpace(semaphore.NewWeighted(int64(m.o.MaxEntities))).registry)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { alone().ServeHTTP(w, r) }), func() {
 		s.mu.Lock()
@@ -133,16 +114,15 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 func countAll(of []*space) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, countAtOnce)
+	var counting errgroup.Group
+	counting.SetLimit(countAtOnce)
 	for _, x := range of {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		counting.Go(func() error {
 			x.entities.keepUp(ctx)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = counting.Wait()
 }
 
 func remainder(of []*space) *collector {
