@@ -160,23 +160,14 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 	if err != nil {
 		return nil, err
 	}
-	dir := ""
-	switch {
-	case settings.Store == "memory":
+	if settings.Store == "memory" {
 		return nil, errors.New("the memory store cannot be backed up, because its messages are lost when its gateway ends: use --store file or a Redis URL")
-	case settings.KeepsFiles():
-		dir = filesDir(settings)
 	}
-	if dir != "" && read && !hasEntries(dir) {
-		return nil, fmt.Errorf("the gateway's messages would be in %s, which is empty or missing: set --data to the gateway's data directory, or --store to the URL of a Redis", dir)
+	if entries, _ := os.ReadDir(filesDir(settings)); read && settings.KeepsFiles() && len(entries) == 0 {
+		return nil, fmt.Errorf("the gateway's messages would be in %s, which is empty or missing: set --data to the gateway's data directory, or --store to the URL of a Redis", filesDir(settings))
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return openStore(c.Context(), settings, log)
-}
-
-func hasEntries(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return err == nil && len(entries) > 0
 }
 
 // backupTo writes to the file in args, or to standard output. After an error it leaves no file.

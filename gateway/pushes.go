@@ -98,14 +98,17 @@ func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) st
 		}
 	}
 	var what, where []string
-	if away > 0 {
-		what, where = append(what, fmt.Sprintf("remotes that are not connected: %d", away)), append(where, "crosstown remote list")
-	}
-	if failing > 0 {
-		what, where = append(what, fmt.Sprintf("pushes that fail: %d", failing)), append(where, "GET /$crosstown/pushes")
-	}
-	if breakers > 0 {
-		what, where = append(what, fmt.Sprintf("circuit breakers that are open: %d", breakers)), append(where, "GET /$crosstown/entities")
+	for _, of := range []struct {
+		n          int
+		what, seen string
+	}{
+		{away, "remotes that are not connected", "crosstown remote list"},
+		{failing, "pushes that fail", "GET /$crosstown/pushes"},
+		{breakers, "circuit breakers that are open", "GET /$crosstown/entities"},
+	} {
+		if of.n > 0 {
+			what, where = append(what, fmt.Sprintf("%s: %d", of.what, of.n)), append(where, of.seen)
+		}
 	}
 	if what == nil {
 		return ""

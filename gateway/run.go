@@ -44,30 +44,26 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	called, err := root.ExecuteContextC(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
+	}
+	code, text := exitFailure, indent(err.Error())
+	switch {
 	case errors.Is(err, move.ErrDifferent):
 		return exitDifferent
 	case isAn[command.Nothing](err):
-		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
-		return exitNothing
+		code = exitNothing
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		_, _ = fmt.Fprintln(stderr, "crosstown: interrupted")
-		return exitFailure
+		text = "interrupted"
 	case !understood:
-		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", misuse(called, err), called.CommandPath())
-		return exitUsage
+		code, text = exitUsage, fmt.Sprintf("%v\nsee: %s --help", misuse(called, err), called.CommandPath())
 	case isAn[config.Problems](err):
-		_, _ = fmt.Fprintf(stderr, "crosstown: the settings are wrong:\n  %s\n", indent(err.Error()))
-		return exitUsage
+		code, text = exitUsage, "the settings are wrong:\n  "+text
 	case isAn[command.UsageError](err):
-		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
-		return exitUsage
-	default:
-		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
-		return exitFailure
+		code = exitUsage
 	}
+	_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", text)
+	return code
 }
 
 // Cobra's texts for wrong command lines, and what replaces them, with the names of the flags.

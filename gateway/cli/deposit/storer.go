@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges/remote"
@@ -121,13 +122,12 @@ func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n i
 }
 
 func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []error {
-	errs := make([]error, len(ms))
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
 	for _, m := range ms {
 		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: m}}, to)
 		if err := e.Encode(&line); err != nil {
-			return fillErrors(errs, err)
+			return slices.Repeat([]error{err}, len(ms))
 		}
 	}
 	answer, err := s.deposit(ctx, to, lines.Bytes())
@@ -135,8 +135,9 @@ func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []
 		err = fmt.Errorf("%s returned results for only %d of %s", s.To.Host, len(answer.Messages), command.Messages(len(ms)))
 	}
 	if err != nil {
-		return fillErrors(errs, err)
+		return slices.Repeat([]error{err}, len(ms))
 	}
+	errs := make([]error, len(ms))
 	for i, a := range answer.Messages {
 		switch {
 		case a.Permanent:
@@ -144,13 +145,6 @@ func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []
 		case a.Error != "":
 			errs[i] = errors.New(a.Error)
 		}
-	}
-	return errs
-}
-
-func fillErrors(errs []error, err error) []error {
-	for i := range errs {
-		errs[i] = err
 	}
 	return errs
 }
@@ -164,7 +158,7 @@ func (s *Storer) send(ctx context.Context, to string, ms []*core.Message) []erro
 	if s.Link == nil {
 		var err error
 		if s.Link, err = s.To.Link(ctx, to); err != nil {
-			return fillErrors(make([]error, len(ms)), s.To.Explain(err))
+			return slices.Repeat([]error{s.To.Explain(err)}, len(ms))
 		}
 	}
 	errs := s.Link.Send(ctx, to, ms)

@@ -53,10 +53,9 @@ func (o *selection) isEmpty() bool {
 
 func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 	var errs []error
-	var all []func(*amqp.Arrival) (bool, error)
-	add := func(f func(*amqp.Arrival) bool) {
-		all = append(all, func(a *amqp.Arrival) (bool, error) { return f(a), nil })
-	}
+	var all []func(*amqp.Arrival) bool
+	add := func(f func(*amqp.Arrival) bool) { all = append(all, f) }
+	where := func(*amqp.Arrival) (bool, error) { return true, nil }
 	if len(o.numbers) > 0 {
 		add(func(a *amqp.Arrival) bool { return slices.Contains(o.numbers, a.SequenceNumber) })
 	}
@@ -99,20 +98,18 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 		add(func(a *amqp.Arrival) bool { return age.fits(now.Sub(a.EnqueuedTime), limit) })
 	}
 	if o.where != "" {
-		where, err := whereOf(o.where)
+		var err error
+		where, err = whereOf(o.where)
 		errs = append(errs, err)
-		all = append(all, where)
 	}
 	if o.count < 0 {
 		errs = append(errs, fmt.Errorf("--count is %d: use a positive number, or 0 for all messages", o.count))
 	}
 	return func(a *amqp.Arrival) (bool, error) {
-		for _, fit := range all {
-			if ok, err := fit(a); err != nil || !ok {
-				return false, err
-			}
+		if slices.ContainsFunc(all, func(fits func(*amqp.Arrival) bool) bool { return !fits(a) }) {
+			return false, nil
 		}
-		return true, nil
+		return where(a)
 	}, command.Usage(errors.Join(errs...))
 }
 

@@ -206,12 +206,13 @@ func (m *mover) note(format string, args ...any) {
 
 func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
 	if e.Kind == core.Topic {
-		return n, m.topic(ctx, e)
+		_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
+		if counts.Scheduled > 0 {
+			m.note("%s: %d scheduled messages are not moved, because clients cannot read the scheduled messages of a topic: run the command again after they have become active", e.Name, counts.Scheduled)
+		}
+		return n, err
 	}
-	to := e.Name
-	if other, ok := m.into[core.FoldName(e.Name)]; ok {
-		to = other
-	}
+	to := cmp.Or(m.into[core.FoldName(e.Name)], e.Name)
 	var due time.Time
 	if e.Settings.ForwardTo != "" {
 		m.note("%s forwards its messages to %s: only its dead letters are moved", e.Name, core.ResourcePath(e.Settings.ForwardTo))
@@ -232,20 +233,8 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 			}
 		}
 	}
-	dead := to + core.DeadLetter.Suffix()
-	if m.deadInto != "" {
-		dead = m.deadInto
-	}
-	n.dead, err = m.drain(ctx, e, e.Name+core.DeadLetter.Suffix(), dead)
+	n.dead, err = m.drain(ctx, e, e.Name+core.DeadLetter.Suffix(), cmp.Or(m.deadInto, to+core.DeadLetter.Suffix()))
 	return n, err
-}
-
-func (m *mover) topic(ctx context.Context, e *core.Entity) error {
-	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
-	if counts.Scheduled > 0 {
-		m.note("%s: %d scheduled messages are not moved, because clients cannot read the scheduled messages of a topic: run the command again after they have become active", e.Name, counts.Scheduled)
-	}
-	return err
 }
 
 // drain moves messages until only refused ones remain. It fails if others lock the rest for longer
@@ -370,7 +359,11 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 		moved, late, failed := deposit.Remove(ctx, r, done)
 		m.count(moved)
 		if len(late) > 0 {
-			m.tellLate(from, len(late))
+			again := "the target drops them as duplicates"
+			if m.to.Foreign {
+				again = "the target then has them twice"
+			}
+			m.note("%s: %s were stored after their locks had expired, so the command receives them again, and %s", from, command.Messages(len(late)), again)
 		}
 		n, stay = n+moved, stay+all-moved
 		if err = cmp.Or(err, failed); err != nil {
@@ -378,14 +371,6 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 		}
 	}
 	return n, stay, ctx.Err()
-}
-
-func (m *mover) tellLate(from string, n int) {
-	again := "the target drops them as duplicates"
-	if m.to.Foreign {
-		again = "the target then has them twice"
-	}
-	m.note("%s: %s were stored after their locks had expired, so the command receives them again, and %s", from, command.Messages(n), again)
 }
 
 func (m *mover) count(n int) {

@@ -30,48 +30,38 @@ memory store. A policy with Manage on the namespace allows these commands.`,
   crosstown clock set 2030-02-28T23:59:00Z --namespace suite-17
   crosstown clock resume`,
 	})
-	move := func(use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) {
-		c.AddCommand(clockMoveCommand(environ, use, short, args, request))
-	}
-	move("show", "Show the time of a namespace", cobra.NoArgs, nil)
-	move("freeze", "Stop the time of a namespace, until crosstown clock resume", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
-		return &api.ClockRequest{Freeze: true}, nil
-	})
-	move("resume", "Let the frozen time run again, from the moment at which it stands", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
-		return &api.ClockRequest{Resume: true}, nil
-	})
-	move("advance DURATION", "Move the time of a namespace forward by a duration, such as 90s, 5m, 36h or P14D", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
-		return &api.ClockRequest{Advance: args[0]}, nil
-	})
-	move("set TIME", "Set the time of a namespace, in the format of RFC 3339, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
-		t, err := time.Parse(time.RFC3339Nano, args[0])
-		if err != nil {
-			return nil, command.Usagef("%.40q is not a time: use the format of RFC 3339, such as 2030-02-28T23:59:00Z", args[0])
-		}
-		return &api.ClockRequest{Set: &t}, nil
-	})
-	return c
-}
-
-// If request is nil, the command shows the clock.
-func clockMoveCommand(environ []string, use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) *cobra.Command {
-	var namespace string
-	c := &cobra.Command{Use: use, Short: short, Args: args}
-	bindNamespace(c, &namespace)
-	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
-		q := command.Inquiry{Method: http.MethodGet, Path: api.ClockPath}
-		if namespace != "" {
-			q.Path, q.Names = api.NamespacesPath, []string{namespace, api.ClockOf}
-		}
-		if request != nil {
-			body, err := request(args)
+	for _, each := range []struct {
+		use, short string
+		request    func(at string) (*api.ClockRequest, error) // nil to show the clock
+	}{
+		{"show", "Show the time of a namespace", nil},
+		{"freeze", "Stop the time of a namespace, until crosstown clock resume", func(string) (*api.ClockRequest, error) { return &api.ClockRequest{Freeze: true}, nil }},
+		{"resume", "Let the frozen time run again, from the moment at which it stands", func(string) (*api.ClockRequest, error) { return &api.ClockRequest{Resume: true}, nil }},
+		{"advance DURATION", "Move the time of a namespace forward by a duration, such as 90s, 5m, 36h or P14D", func(by string) (*api.ClockRequest, error) { return &api.ClockRequest{Advance: by}, nil }},
+		{"set TIME", "Set the time of a namespace, in the format of RFC 3339, such as 2030-02-28T23:59:00Z", func(at string) (*api.ClockRequest, error) {
+			t, err := time.Parse(time.RFC3339Nano, at)
 			if err != nil {
-				return q, err
+				return nil, command.Usagef("%.40q is not a time: use the format of RFC 3339, such as 2030-02-28T23:59:00Z", at)
 			}
-			q.Method, q.Body = http.MethodPut, body
-		}
-		return q, nil
-	}, printClock)
+			return &api.ClockRequest{Set: &t}, nil
+		}},
+	} {
+		var namespace string
+		sub := &cobra.Command{Use: each.use, Short: each.short, Args: cobra.ExactArgs(len(strings.Fields(each.use)) - 1)}
+		bindNamespace(sub, &namespace)
+		c.AddCommand(command.Asking(sub, environ, func(args []string) (q command.Inquiry, err error) {
+			q = command.Inquiry{Method: http.MethodGet, Path: api.ClockPath}
+			if namespace != "" {
+				q.Path, q.Names = api.NamespacesPath, []string{namespace, api.ClockOf}
+			}
+			if each.request != nil {
+				q.Method = http.MethodPut
+				q.Body, err = each.request(strings.Join(args, ""))
+			}
+			return q, err
+		}, printClock))
+	}
+	return c
 }
 
 func printClock(w io.Writer, _ []string, clock *api.Clock) error {

@@ -192,25 +192,17 @@ func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)
 	}
-	if name, _, _ := splitHost(r.Host); strings.HasSuffix(strings.ToLower(name), ".localhost") {
+	if strings.HasSuffix(core.FoldHost(r.Host), ".localhost") {
 		return byHost(r, p, "localhost")
 	}
 	return ""
 }
 
 func byHost(r *http.Request, p *core.AccessRule, host string) string {
-	if _, port, ok := splitHost(r.Host); ok {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
 		host = net.JoinHostPort(host, port)
 	}
 	return connectionString(r, host, p)
-}
-
-func splitHost(called string) (name, port string, ok bool) {
-	name, port, err := net.SplitHostPort(called)
-	if err != nil {
-		return called, "", false
-	}
-	return name, port, true
 }
 
 func connectionString(r *http.Request, host string, p *core.AccessRule) string {

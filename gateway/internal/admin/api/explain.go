@@ -100,62 +100,53 @@ func (e *Event) subQueue() string {
 	}
 }
 
-func (e *Event) until() string {
-	if e.Until == nil {
-		return "later"
-	}
-	return e.Until.UTC().Format(InstantLayout)
+// happenings are the sentences about events, with the names of the event's members.
+var happenings = map[core.EventKind]string{
+	core.EventScheduled:    "accepted as {number}, scheduled for {until}",
+	core.EventDuplicate:    "dropped as a duplicate of an earlier message with the same id",
+	core.EventActivated:    "became active as {other}",
+	core.EventPublished:    "{number} was published",
+	core.EventMatched:      "matched {rule} of {entity}",
+	core.EventUnmatched:    "matched by no rule of any subscription",
+	core.EventDelivered:    "{number} was delivered (delivery {delivery})",
+	core.EventCompleted:    "{number} was {event}",
+	core.EventReleased:     "{number} was {event}",
+	core.EventDeferred:     "{number} was {event}",
+	core.EventCancelled:    "{number} was {event}",
+	core.EventAbandoned:    "{number} was abandoned (failure {failures})",
+	core.EventPostponed:    "{number} was delayed, to be delivered again at {until}",
+	core.EventReturned:     "{number} became available again (failure {failures})",
+	core.EventLockExpired:  "the lock of {number} expired (failure {failures})",
+	core.EventDeadLettered: "{number} was dead-lettered as {other}",
+	core.EventExpired:      "{number} expired and was dropped",
+	core.EventForwarded:    "{number} was forwarded to {entity}",
+	core.EventDropped:      "dropped {by}",
+	core.EventDiverted:     "dead-lettered on its way in {by}",
+	core.EventRouted:       "routed to {entity} {by}",
+	core.EventParked:       "parked until the plugins of the pipeline are available again",
 }
 
 func (e *Event) happened() string {
-	switch e.Event {
-	case core.EventAccepted:
-		if e.Entity != "" {
-			return fmt.Sprintf("accepted as %d, forwarded from %s", e.SequenceNumber, e.Entity)
-		}
-		return fmt.Sprintf("accepted as %d", e.SequenceNumber)
-	case core.EventScheduled:
-		return fmt.Sprintf("accepted as %d, scheduled for %s", e.SequenceNumber, e.until())
-	case core.EventDuplicate:
-		return "dropped as a duplicate of an earlier message with the same id"
-	case core.EventActivated:
-		return fmt.Sprintf("became active as %d", e.Other)
-	case core.EventPublished:
-		return fmt.Sprintf("%d was published", e.SequenceNumber)
-	case core.EventMatched:
-		if e.Rule == "" {
-			return "went to " + e.Entity
-		}
-		return fmt.Sprintf("matched %s of %s", e.Rule, e.Entity)
-	case core.EventUnmatched:
-		return "matched by no rule of any subscription"
-	case core.EventDelivered:
-		return fmt.Sprintf("%d was delivered (delivery %d)", e.SequenceNumber, e.Failures+1)
-	case core.EventCompleted, core.EventReleased, core.EventDeferred, core.EventCancelled:
-		return fmt.Sprintf("%d was %s", e.SequenceNumber, e.Event)
-	case core.EventAbandoned:
-		return fmt.Sprintf("%d was abandoned (failure %d)", e.SequenceNumber, e.Failures)
-	case core.EventPostponed:
-		return fmt.Sprintf("%d was delayed, to be delivered again at %s", e.SequenceNumber, e.until())
-	case core.EventReturned:
-		return fmt.Sprintf("%d became available again (failure %d)", e.SequenceNumber, e.Failures)
-	case core.EventLockExpired:
-		return fmt.Sprintf("the lock of %d expired (failure %d)", e.SequenceNumber, e.Failures)
-	case core.EventDeadLettered:
-		return fmt.Sprintf("%d was dead-lettered as %d", e.SequenceNumber, e.Other)
-	case core.EventExpired:
-		return fmt.Sprintf("%d expired and was dropped", e.SequenceNumber)
-	case core.EventForwarded:
-		return fmt.Sprintf("%d was forwarded to %s", e.SequenceNumber, e.Entity)
-	case core.EventDropped, core.EventDiverted, core.EventRouted:
-		did := map[core.EventKind]string{core.EventDropped: "dropped", core.EventDiverted: "dead-lettered on its way in", core.EventRouted: "routed to " + e.Entity}
-		if e.Plugin == "" {
-			return did[e.Event] + " because the message does not match the JSON Schema"
-		}
-		return fmt.Sprintf("%s by the plugin %s", did[e.Event], e.Plugin)
-	case core.EventParked:
-		return "parked until the plugins of the pipeline are available again"
-	default:
+	sentence, ok := happenings[e.Event]
+	switch {
+	case e.Event == core.EventAccepted && e.Entity != "":
+		sentence = "accepted as {number}, forwarded from {entity}"
+	case e.Event == core.EventAccepted:
+		sentence = "accepted as {number}"
+	case e.Event == core.EventMatched && e.Rule == "":
+		sentence = "went to {entity}"
+	case !ok:
 		return string(e.Event)
 	}
+	until, by := "later", "because the message does not match the JSON Schema"
+	if e.Until != nil {
+		until = e.Until.UTC().Format(InstantLayout)
+	}
+	if e.Plugin != "" {
+		by = "by the plugin " + e.Plugin
+	}
+	return strings.NewReplacer(
+		"{number}", fmt.Sprint(e.SequenceNumber), "{other}", fmt.Sprint(e.Other), "{delivery}", fmt.Sprint(e.Failures+1), "{failures}", fmt.Sprint(e.Failures),
+		"{event}", string(e.Event), "{rule}", e.Rule, "{entity}", e.Entity, "{until}", until, "{by}", by,
+	).Replace(sentence)
 }
