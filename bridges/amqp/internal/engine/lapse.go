@@ -85,24 +85,13 @@ func (s *Session) disposeLapsed(d *wire.Disposition, last uint32) {
 			left = append(left, span{p.link, to + 1, p.last})
 		}
 		if !d.Settled {
-			s.sayLapsed(span{p.link, from, to})
+			s.sayDispositions()
+			s.run = run{
+				active: true, role: wire.RoleSender, first: from, last: to, settled: true,
+				state: wire.Rejected{Error: s.conn.handler.Lapsed(p.link)},
+			}
+			s.sayDispositions()
 		}
 	}
 	s.lapsed = left
-}
-
-func (s *Session) sayLapsed(p span) {
-	s.sayDispositions()
-	s.run = run{
-		active: true, role: wire.RoleSender, first: p.first, last: p.last, settled: true,
-		state: wire.Rejected{Error: s.conn.handler.Lapsed(p.link)},
-	}
-	s.sayDispositions()
-}
-
-func unixMilli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -55,7 +56,7 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uin
 	if settled {
 		t.DeliveryTag = s.conn.tag[:0]
 	} else {
-		s.unsettled[id] = sent{link: l, tag: tag, until: unixMilli(until)}
+		s.unsettled[id] = sent{link: l, tag: tag, until: core.Millis(until)}
 		l.pending++
 		s.conn.unsettled++
 	}
