@@ -26,7 +26,7 @@ type jsonReader struct {
 	depth int
 	maps  [MaxDepth / 64]uint64 // one bit for each open list or map, set for a map
 	first bool                  // nothing of the innermost open list or map was read
-	err   *Error
+	err   error
 
 	number    Kind
 	numberAt  int
@@ -45,18 +45,13 @@ func (r *jsonReader) Fail(text string) {
 	}
 }
 
-func (r *jsonReader) Err() error {
-	if r.err != nil {
-		return r.err
-	}
-	return nil
-}
+func (r *jsonReader) Err() error { return r.err }
 
 func (r *jsonReader) End() error {
 	if r.next(); r.pos < len(r.data) {
 		r.Fail(LeftOver)
 	}
-	return r.Err()
+	return r.err
 }
 
 // next returns the first byte that is not white space, or 0 at the end.

@@ -45,7 +45,7 @@ type packReader struct {
 	o    Options
 	left []int // elements or members of each open list and map
 	few  [4]int
-	err  *Error
+	err  error
 
 	checked bool // texts are known to be UTF-8
 
@@ -113,18 +113,13 @@ func (r *packReader) Fail(text string) {
 	}
 }
 
-func (r *packReader) Err() error {
-	if r.err != nil {
-		return r.err
-	}
-	return nil
-}
+func (r *packReader) Err() error { return r.err }
 
 func (r *packReader) End() error {
 	if r.pos < len(r.data) {
 		r.Fail(LeftOver)
 	}
-	return r.Err()
+	return r.err
 }
 
 func (r *packReader) Kind() Kind {
