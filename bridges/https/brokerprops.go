@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -51,7 +51,7 @@ var (
 		if !ok || err != nil && !errors.Is(err, strconv.ErrRange) || seconds <= 0 {
 			return false
 		}
-		m.TimeToLive = wholeMilliseconds(seconds)
+		m.TimeToLive = frame.Milliseconds(seconds)
 		return true
 	}}
 	timeToLiveTimeSpan = brokerProperty{"TimeToLiveTimeSpan", `a time span above 0 of the form "[d.]hh:mm:ss[.fffffff]"`, func(m *core.Message, v any) bool {
@@ -61,7 +61,7 @@ var (
 		if !ok || err != nil || d <= 0 {
 			return false
 		}
-		m.TimeToLive = wholeMilliseconds(d.Seconds())
+		m.TimeToLive = frame.Milliseconds(d.Seconds())
 		return true
 	}}
 	scheduled = brokerProperty{"ScheduledEnqueueTimeUtc", formDate, func(m *core.Message, v any) bool {
@@ -79,14 +79,6 @@ var (
 		return ok
 	}}
 )
-
-func wholeMilliseconds(seconds float64) time.Duration {
-	ms := max(math.Round(seconds*1000), 1)
-	if ms >= float64(core.Forever/time.Millisecond) {
-		return core.Forever
-	}
-	return time.Duration(ms) * time.Millisecond
-}
 
 // A time without a zone is in UTC.
 var dateForms = []string{

@@ -72,7 +72,7 @@ func readScheduled(m *core.Message, r codec.Reader) (err error) {
 	return err
 }
 
-// ReadSeconds reads a number of seconds, as whole milliseconds. Any number but 0 is at least 1 ms.
+// ReadSeconds reads a number of seconds. See Milliseconds.
 func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {
@@ -91,14 +91,20 @@ func ReadSeconds(r codec.Reader) (time.Duration, error) {
 	if seconds < 0 {
 		return 0, Wrong("must not be negative")
 	}
+	return Milliseconds(seconds), nil
+}
+
+// Milliseconds returns a number of seconds that is not negative as whole milliseconds. Any number but
+// 0 is at least 1 ms.
+func Milliseconds(seconds float64) time.Duration {
 	ms := math.Round(seconds * 1000)
 	switch {
 	case ms == 0 && seconds > 0:
 		ms = 1
 	case ms >= float64(core.Forever/time.Millisecond):
-		return core.Forever, nil
+		return core.Forever
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return time.Duration(ms) * time.Millisecond
 }
 
 func readBroker(r codec.Reader, m *core.Message) error {
