@@ -9,19 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Options.Answered gets these routes, and the paths of Options.Routes.
-const (
-	routeSend        = "send"
-	routeReceive     = "receive"
-	routeStream      = "stream"
-	routeSettle      = "settle"
-	routePreflight   = "preflight"  // of a web page from another origin
-	routeManagement  = "management" // every path that belongs to no other route
-	routeHealth      = "health"
-	routePage        = "page"
-	routeMisdirected = "misdirected"
-)
-
 // statusGone is reported if the client disconnected before the response began.
 const statusGone = 499
 

@@ -143,7 +143,7 @@ func (b *Bridge) shareWithPage(w http.ResponseWriter, r *http.Request, methods s
 	if !isPreflight(r) {
 		return false, nil
 	}
-	on(w, routePreflight)
+	on(w, "preflight")
 	if !listed {
 		return false, &statusError{status: http.StatusForbidden, text: fmt.Sprintf("The origin %.200s may not send this request: add it to the setting cors-origins.", origin)}
 	}

@@ -59,9 +59,10 @@ type Options struct {
 	// TLS. If not, all its requests except those for /health are refused.
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
-	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
-	// (421), and the keys of Routes without a final slash. The status is 499 if the client
-	// disconnected before the response began.
+	// begins. The routes are send, receive, stream, settle, preflight (of a web page from another
+	// origin), health, page, misdirected (421), the keys of Routes without a final slash, and
+	// management for all other paths. The status is 499 if the client disconnected before the
+	// response began.
 	Answered func(route string, status int)
 	// Home answers GET and HEAD requests for "/" that have text/html in Accept and no api-version,
 	// as browsers send. If Home is nil, the management API answers with a list of entities.

@@ -18,7 +18,7 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 		b.route(w, r)
 		return
 	}
-	a := &answer{ResponseWriter: w, r: r, tell: b.opts.Answered, route: routeManagement}
+	a := &answer{ResponseWriter: w, r: r, tell: b.opts.Answered, route: "management"}
 	b.route(a, r)
 	a.end()
 }
@@ -26,7 +26,7 @@ func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
 func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	r = awaitBody(w, r)
 	if b.opts.Plain != nil && r.TLS == nil && r.URL.Path != "/health" && !b.opts.Plain(r.RemoteAddr) {
-		on(w, routeMisdirected)
+		on(w, "misdirected")
 		w.Header().Set("Upgrade", "TLS/1.2, HTTP/1.1") // RFC 2817 §4.2; RFC 9110 §15.5.22
 		w.Header().Set("Connection", "Upgrade")
 		b.refuse(w, r, &statusError{status: http.StatusUpgradeRequired, text: "This client must use TLS: call https://" + r.Host + "."})
@@ -34,7 +34,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	}
 	if b.opts.Host != nil {
 		if err := b.opts.Host(r.Host); err != nil {
-			on(w, routeMisdirected)
+			on(w, "misdirected")
 			b.refuse(w, r, &statusError{status: http.StatusMisdirectedRequest, text: core.TextOf(err)})
 			return
 		}
@@ -45,7 +45,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if b.opts.Home != nil && wantsPage(r) {
-		on(w, routePage)
+		on(w, "page")
 		b.opts.Home.ServeHTTP(w, r)
 		return
 	}
@@ -77,7 +77,7 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		return core.Refuse(core.InvalidArgument, "The path is not valid: %v.", err)
 	}
 	if len(segments) == 1 && strings.EqualFold(segments[0], "health") {
-		on(w, routeHealth)
+		on(w, "health")
 		return b.health(w, r)
 	}
 	// The name of an entity may contain segments "messages". It ends before the last of these with
@@ -162,20 +162,20 @@ func splitPath(u *url.URL) ([]string, error) {
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:
-		on(w, routeSend)
+		on(w, "send")
 		return b.send(w, r, entity)
 	case len(below) == 1 && strings.EqualFold(below[0], "head"):
-		on(w, routeReceive)
+		on(w, "receive")
 		mode := core.PeekLock
 		if r.Method == http.MethodDelete {
 			mode = core.ReceiveAndDelete
 		}
 		return b.receive(w, r, entity, mode)
 	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
-		on(w, routeStream)
+		on(w, "stream")
 		return b.stream(w, r, entity)
 	case len(below) >= 2:
-		on(w, routeSettle)
+		on(w, "settle")
 		// The slashes of a message id need not be escaped.
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
 		return b.settle(w, r, entity, id, token)
