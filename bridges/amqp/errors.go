@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -141,29 +142,22 @@ func (c *conn) tracker(addr core.Address) string {
 
 // topics remembers which entities are topics. Any goroutine may use it.
 type topics struct {
-	mu    sync.Mutex
-	names map[string]struct{} // folded names
+	names sync.Map // the keys are folded names
+	count atomic.Int32
 }
 
 const maxTopics = 1000
 
 func (t *topics) learn(e *core.Entity) {
-	if e.Kind != core.Topic {
+	if e.Kind != core.Topic || t.count.Load() >= maxTopics {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.names == nil {
-		t.names = make(map[string]struct{})
-	}
-	if len(t.names) < maxTopics {
-		t.names[core.FoldName(e.Name)] = struct{}{}
+	if _, known := t.names.LoadOrStore(core.FoldName(e.Name), nil); !known {
+		t.count.Add(1)
 	}
 }
 
 func (t *topics) has(name string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.names[core.FoldName(name)]
+	_, ok := t.names.Load(core.FoldName(name))
 	return ok
 }
