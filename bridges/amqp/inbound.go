@@ -57,7 +57,7 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 		ContentEncoding:  p.ContentEncoding,
 		SessionID:        p.GroupID,
 		ReplyToSessionID: p.ReplyToGroupID,
-		EmptyText:        emptyFromWire(&p),
+		EmptyText:        core.TextFields(p.Empty), // numbered as in AMQP 1.0 §3.2.4
 		GroupSequence:    p.GroupSequence,
 		Durable:          h.Durable,
 		FirstAcquirer:    h.FirstAcquirer,
@@ -69,6 +69,9 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 
 		// A received message that is sent again has a lock token, which is dropped.
 		DeliveryAnnotations: annotationsOf(s.DeliveryAnnotations, func(k, _ []byte) bool { return string(k) != annLockToken }),
+	}
+	if p.CorrelationID == (wire.ID{Kind: value.KindString}) {
+		m.EmptyText |= core.FieldCorrelationID
 	}
 	if p.CreationTime.Set {
 		m.CreationTime = instant(p.CreationTime.V)
@@ -173,15 +176,6 @@ var (
 		core.IDString: value.KindString, core.IDULong: value.KindUint64, core.IDUUID: value.KindUUID, core.IDBinary: value.KindBinary,
 	}
 )
-
-// emptyFromWire returns the texts that the sender set to "", numbered as in AMQP 1.0 §3.2.4.
-func emptyFromWire(p *wire.MessageProperties) core.TextFields {
-	empty := core.TextFields(p.Empty)
-	if p.CorrelationID == (wire.ID{Kind: value.KindString}) {
-		empty |= core.FieldCorrelationID
-	}
-	return empty
-}
 
 func idFromWire(id wire.ID) core.ID {
 	if kind := slices.Index(idKinds[:], id.Kind); kind >= 0 {

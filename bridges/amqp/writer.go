@@ -16,9 +16,7 @@ type output struct {
 	last    int // how many bytes of the next write are sent before a fault breaks the connection; 0 if none does
 }
 
-const (
-	mostAtOnce = 1 << 20
-)
+const mostAtOnce = 1 << 20
 
 // writer writes the engine's output. A job of the connection writes what the socket takes without
 // blocking; a goroutine writes the rest.
