@@ -80,6 +80,8 @@ var operations = map[string]struct {
 	// An enlistable operation can be part of a transaction. Others are carried out at once, because
 	// clients name the current transaction in every request.
 	enlistable bool
+	// An ofSession operation gets a session in operation.session.
+	ofSession bool
 }{
 	"com.microsoft:renew-lock":                 {do: renewLocks},
 	"com.microsoft:peek-message":               {do: peekMessages},
@@ -88,9 +90,9 @@ var operations = map[string]struct {
 	"com.microsoft:receive-by-sequence-number": {do: receiveDeferred},
 	"com.microsoft:update-disposition":         {do: updateDisposition, contentful: true, enlistable: true},
 	"com.microsoft:batch-delete-messages":      {do: deleteMessages},
-	"com.microsoft:renew-session-lock":         {do: renewSession},
-	"com.microsoft:get-session-state":          {do: sessionState},
-	"com.microsoft:set-session-state":          {do: setSessionState, contentful: true, enlistable: true},
+	"com.microsoft:renew-session-lock":         {do: renewSession, ofSession: true},
+	"com.microsoft:get-session-state":          {do: sessionState, ofSession: true},
+	"com.microsoft:set-session-state":          {do: setSessionState, contentful: true, enlistable: true, ofSession: true},
 	"com.microsoft:get-message-sessions":       {do: listSessions},
 	"com.microsoft:add-rule":                   {do: addRule},
 	"com.microsoft:remove-rule":                {do: removeRule},
@@ -100,8 +102,8 @@ var operations = map[string]struct {
 // carryOut runs the operation that req names. The caller has set the fields of o that do not depend
 // on req. After an error, the response means nothing.
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
-	do := operations[req.operation].do
-	if do == nil {
+	operation := operations[req.operation]
+	if operation.do == nil {
 		return response{}, core.Refuse(core.NotImplemented, "The management node does not support the operation '%.80s'.", req.operation)
 	}
 	args, ok := req.body.(value.Map)
@@ -112,7 +114,12 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	defer cancel()
 	o.front, o.ctx, o.args, o.named = c.bridge.front, ctx, args, req.session() != ""
 	o.maxPurge = c.bridge.opts.MaxPurge
-	resp, err := do(o)
+	if operation.ofSession {
+		if o.session, o.err = o.held(); o.err != nil {
+			return response{}, o.err
+		}
+	}
+	resp, err := operation.do(o)
 	resp.status, resp.text = cmp.Or(resp.status, 200), cmp.Or(resp.text, "OK")
 	return resp, err
 }

@@ -266,20 +266,12 @@ func either[T any](o *operation, entity func() (T, error), session func(core.Ses
 }
 
 func renewSession(o *operation) (response, error) {
-	s, err := o.held()
-	if err != nil {
-		return response{}, err
-	}
-	until, err := s.Renew(o.ctx)
+	until, err := o.session.Renew(o.ctx)
 	return response{body: value.Map{{Key: "expiration", Value: value.TimestampOf(until)}}}, err
 }
 
 func sessionState(o *operation) (response, error) {
-	s, err := o.held()
-	if err != nil {
-		return response{}, err
-	}
-	state, err := s.State(o.ctx)
+	state, err := o.session.State(o.ctx)
 	var v any
 	if state != nil {
 		v = state
@@ -288,10 +280,6 @@ func sessionState(o *operation) (response, error) {
 }
 
 func setSessionState(o *operation) (response, error) {
-	s, err := o.held()
-	if err != nil {
-		return response{}, err
-	}
 	v, _ := o.args.Get("session-state")
 	state, ok := v.([]byte)
 	if !ok && v != nil {
@@ -301,9 +289,9 @@ func setSessionState(o *operation) (response, error) {
 		state = nil // SDKs treat an empty state as no state
 	}
 	if o.work != nil {
-		return response{}, o.work.SetSessionState(o.ctx, o.id, o.address, s.Lock(), state)
+		return response{}, o.work.SetSessionState(o.ctx, o.id, o.address, o.session.Lock(), state)
 	}
-	return response{}, s.SetState(o.ctx, state)
+	return response{}, o.session.SetState(o.ctx, state)
 }
 
 // allSessions, the greatest date of .NET, requests all sessions with messages or state.

@@ -9,8 +9,9 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 )
 
 // socketReader reads from a plain TCP connection. While it waits for data, it needs no buffer.
