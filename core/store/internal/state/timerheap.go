@@ -1,14 +1,13 @@
 package state
 
 import (
+	"container/heap"
 	"iter"
 	"slices"
 )
 
 // timerHeap orders elements by at, then by n. It knows their indexes, so that any can be removed.
-type timerHeap[T any] struct {
-	items []timer[T]
-}
+type timerHeap[T any] struct{ items timers[T] }
 
 // roomy is unused capacity that a heap keeps, so that it need not allocate when it is filled again.
 const roomy = 1024
@@ -54,62 +53,38 @@ func (a *timerHeap[T]) all() iter.Seq[T] {
 }
 
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
-	a.items = append(a.items, timer[T]{})
-	a.up(len(a.items)-1, timer[T]{at, n, of, place})
+	*place = len(a.items)
+	a.items = append(a.items, timer[T]{at, n, of, place})
+	heap.Fix(&a.items, *place)
 }
 
 func (a *timerHeap[T]) remove(place int) {
 	last := len(a.items) - 1
-	moved := a.items[last]
+	a.items.Swap(place, last)
 	a.items[last] = timer[T]{}
 	a.items = a.items[:last]
 	if cap(a.items) > 4*last+roomy {
 		a.items = slices.Clone(a.items) // frees the memory of a peak
 	}
-	switch {
-	case place == last:
-	case place > 0 && moved.before(&a.items[(place-1)/2]):
-		a.up(place, moved)
-	default:
-		a.down(place, moved)
+	if place < last {
+		heap.Fix(&a.items, place)
 	}
 }
 
-func (x *timer[T]) before(y *timer[T]) bool {
-	return x.at < y.at || x.at == y.at && x.n < y.n
+// timers implements heap.Interface as far as heap.Fix needs it.
+type timers[T any] []timer[T]
+
+func (s timers[T]) Len() int { return len(s) }
+
+func (s timers[T]) Less(i, j int) bool {
+	return s[i].at < s[j].at || s[i].at == s[j].at && s[i].n < s[j].n
 }
 
-func (a *timerHeap[T]) up(i int, x timer[T]) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !x.before(&a.items[parent]) {
-			break
-		}
-		a.set(i, a.items[parent])
-		i = parent
-	}
-	a.set(i, x)
+func (s timers[T]) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	*s[i].place, *s[j].place = i, j
 }
 
-func (a *timerHeap[T]) down(i int, x timer[T]) {
-	for {
-		child := 2*i + 1
-		if child >= len(a.items) {
-			break
-		}
-		if other := child + 1; other < len(a.items) && a.items[other].before(&a.items[child]) {
-			child = other
-		}
-		if !a.items[child].before(&x) {
-			break
-		}
-		a.set(i, a.items[child])
-		i = child
-	}
-	a.set(i, x)
-}
+func (s timers[T]) Push(any) { panic("unused") }
 
-func (a *timerHeap[T]) set(i int, x timer[T]) {
-	a.items[i] = x
-	*x.place = i
-}
+func (s timers[T]) Pop() any { panic("unused") }
