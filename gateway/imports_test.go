@@ -34,7 +34,7 @@ var arrows = []struct {
 	{"internal/redisserver", []string{"github.com/redis/go-redis/v9/..."}},
 	{"core/store/redis/redistest", []string{"internal/freeport", "internal/redisserver", "github.com/redis/go-redis/v9/..."}},
 	{"core/store/redis/...", []string{"core", "core/value", "core/store/redis/...", "github.com/redis/go-redis/v9/...", "github.com/vmihailenco/msgpack/v5", "golang.org/x/sync/...", "internal/wake"}},
-	{"core/store/internal/state", []string{"core", "core/value", "internal/turn", "github.com/tidwall/btree"}},
+	{"core/store/internal/state", []string{"core", "core/value", "internal/turn", "internal/wake", "github.com/tidwall/btree"}},
 	{"core/store/memory", []string{"core/store/internal/state"}},
 	{"core/store/file/...", []string{"core", "core/value", "core/store/internal/state", "core/store/file/...", "internal/durable", "golang.org/x/sys/unix", "internal/wake"}},
 	{"core/storetest", []string{"core", "core/value", "internal/eventually"}},

@@ -37,13 +37,13 @@ type Remote struct {
 	wanted wake.Signal // wakes Run when a message needs the remote while it is disconnected
 
 	flying atomic.Int64
+	backs  wake.Hooks[struct{}, func()] // called when the remote is connected
 
 	mu         sync.Mutex
 	connection *connection // nil while disconnected
 	since      time.Time
 	err        error
 	erred      time.Time
-	backs      map[*func()]struct{}
 	targets    map[string]*target
 	sources    []*source
 }
@@ -57,7 +57,7 @@ func New(o Options) *Remote {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	r := &Remote{
 		o: o, log: o.Logger.With("remote", o.Name), window: semaphore.NewWeighted(int64(o.Window)),
-		wanted: wake.New(), since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},
+		wanted: wake.New(), since: time.Now(), err: errNotYet, targets: map[string]*target{},
 	}
 	for _, p := range o.Pulls {
 		r.sources = append(r.sources, &source{r: r, Pull: p})
@@ -68,14 +68,7 @@ func New(o Options) *Remote {
 func (r *Remote) Window() int { return r.o.Window }
 
 func (r *Remote) Watch(back func()) (stop func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.backs[&back] = struct{}{}
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.backs, &back)
-	}
+	return r.backs.Add(struct{}{}, back)
 }
 
 // Run keeps the remote connected, and pulls messages, until ctx ends. It may be called once.
@@ -111,14 +104,10 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 func (r *Remote) serve(ctx context.Context, l *connection) {
 	r.mu.Lock()
 	r.connection, r.since = l, time.Now()
-	var backs []func()
-	for b := range r.backs {
-		backs = append(backs, *b)
-	}
 	r.mu.Unlock()
 	r.log.Info("remote connected", "address", r.o.Address)
-	for _, back := range backs {
-		back()
+	for _, back := range r.backs.Of(struct{}{}) {
+		(*back)()
 	}
 	var tasks sync.WaitGroup
 	inner, cancel := context.WithCancel(ctx)

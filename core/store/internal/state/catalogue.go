@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 // catalogue has the namespaces and entities. Its mu is locked before a partition's mu, never after
@@ -22,8 +23,8 @@ type catalogue struct {
 	partitions map[string][]*partition // by the ID of the queue or topic
 	topics     map[string]*topic
 	rules      map[string]ruleBook
-	changes    hooks[struct{}, func(namespace, name string)] // has its own mutex
-	remembered remembered                                    // needs no mutex
+	changes    wake.Hooks[struct{}, func(namespace, name string)] // has its own mutex
+	remembered remembered                                         // needs no mutex
 }
 
 // entityKey identifies an entity or, without a namespace, the namespace with that folded name.
@@ -338,7 +339,7 @@ func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accesse
 }
 
 func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
-	return c.changes.add(struct{}{}, func(namespace, name string) {
+	return c.changes.Add(struct{}{}, func(namespace, name string) {
 		if namespace != "" {
 			changed(namespace, name)
 		}
@@ -347,7 +348,7 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 
 // tell calls the watchers without c.mu, so that they can call the catalogue.
 func (c *catalogue) tell(changed []entityKey) {
-	for _, f := range c.changes.of(struct{}{}) {
+	for _, f := range c.changes.Of(struct{}{}) {
 		for _, key := range changed {
 			(*f)(key.namespace, key.folded)
 		}

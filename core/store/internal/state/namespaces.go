@@ -86,7 +86,7 @@ func (c *catalogue) Namespaces(_ context.Context, after string, top int) ([]core
 }
 
 func (c *catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
-	return c.changes.add(struct{}{}, func(namespace, name string) {
+	return c.changes.Add(struct{}{}, func(namespace, name string) {
 		if namespace == "" {
 			changed(name)
 		}

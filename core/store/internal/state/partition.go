@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +15,7 @@ type partition struct {
 	subscriptions map[string]*entityState // by subscription ID
 	version       int64
 	bytes         int64
-	wakes         []wake
+	wakes         []wakeUp
 	entityID      string
 	index         uint16
 	journal       Journal
@@ -202,8 +201,8 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 	return p
 }
 
-// wake is a request to call the functions that Watch has registered for a queue.
-type wake struct {
+// wakeUp is a request to call the functions that Watch has registered for a queue.
+type wakeUp struct {
 	queue   *queue
 	session *session // nil: any receiver may find messages
 }
@@ -211,14 +210,14 @@ type wake struct {
 func (t *txn) wakeReceivers(q *queue) {
 	if !q.woken {
 		q.woken = true
-		t.wakes = append(t.wakes, wake{queue: q})
+		t.wakes = append(t.wakes, wakeUp{queue: q})
 	}
 }
 
 func (t *txn) wakeHolder(q *queue, x *session) {
 	if !x.woken {
 		x.woken = true
-		t.wakes = append(t.wakes, wake{q, x})
+		t.wakes = append(t.wakes, wakeUp{q, x})
 	}
 }
 
@@ -242,7 +241,7 @@ func (t *txn) unlockAndRing() {
 		} else {
 			r.session.woken, session = false, r.session.Key
 		}
-		for _, doorbell := range t.Store.doorbells.of(r.queue.ref) {
+		for _, doorbell := range t.Store.doorbells.Of(r.queue.ref) {
 			calls = append(calls, call{doorbell, session})
 		}
 	}
@@ -255,35 +254,6 @@ func (t *txn) unlockAndRing() {
 }
 
 func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }
-
-type hooks[K comparable, F any] struct {
-	mu    sync.RWMutex
-	byKey map[K][]*F // by copy-on-write: callers iterate over a slice without the mutex
-}
-
-func (h *hooks[K, F]) add(key K, f F) (stop func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.byKey == nil {
-		h.byKey = make(map[K][]*F)
-	}
-	own := &f
-	h.byKey[key] = append(slices.Clip(h.byKey[key]), own)
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		rest := slices.DeleteFunc(slices.Clone(h.byKey[key]), func(f *F) bool { return f == own })
-		if h.byKey[key] = rest; len(rest) == 0 {
-			delete(h.byKey, key)
-		}
-	}
-}
-
-func (h *hooks[K, F]) of(key K) []*F {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.byKey[key]
-}
 
 func (p *handle) Take(_ context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	shard := p.lockPartition(p.Ref)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
 type Options struct {
@@ -39,7 +40,7 @@ type contents struct {
 	latest     int64 // of the last replayed call
 	lenient    bool
 	catalogued Position // journal position up to which the loaded snapshot contains the catalogue
-	doorbells  hooks[core.Ref, func(core.SessionKey)]
+	doorbells  wake.Hooks[core.Ref, func(core.SessionKey)]
 	removals   sync.WaitGroup
 	spare      sync.Pool
 }
@@ -84,5 +85,5 @@ func (s *Store) Close() error {
 
 // This Watch never calls w.Reserve or w.HandOver, which only save round trips to a server.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
-	return p.doorbells.add(p.Ref, w.Wake)
+	return p.doorbells.Add(p.Ref, w.Wake)
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +23,7 @@ type changes struct {
 	origin         string        // identifies the changes that this store publishes
 	pubsub         *redis.PubSub // used only by run after open
 	uncertainUntil atomic.Int64  // Unix nanoseconds; until then, isOwn returns false
-
-	mu       sync.Mutex
-	watchers map[*func(namespace, name string)]struct{}
+	watchers       wake.Hooks[struct{}, func(namespace, name string)]
 }
 
 const (
@@ -39,7 +34,7 @@ const (
 )
 
 func (c *changes) open(ctx context.Context, s *server.Server) error {
-	c.server, c.watchers = s, make(map[*func(namespace, name string)]struct{})
+	c.server = s
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
@@ -50,7 +45,7 @@ func (c *changes) open(ctx context.Context, s *server.Server) error {
 }
 
 func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
-	return s.changes.watch(func(namespace, name string) {
+	return s.changes.watchers.Add(struct{}{}, func(namespace, name string) {
 		if namespace != "" || name == "" {
 			changed(namespace, name)
 		}
@@ -58,30 +53,17 @@ func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 }
 
 func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
-	return s.changes.watch(func(namespace, name string) {
+	return s.changes.watchers.Add(struct{}{}, func(namespace, name string) {
 		if namespace == "" {
 			changed(name)
 		}
 	})
 }
 
-func (c *changes) watch(changed func(namespace, name string)) (stop func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watchers[&changed] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.watchers, &changed)
-	}
-}
-
 // notify tells the watchers about changes. An empty namespace and name mean that anything may have
 // changed. Watchers do not block.
 func (c *changes) notify(namespace string, names ...string) {
-	c.mu.Lock()
-	watchers := slices.Collect(maps.Keys(c.watchers))
-	c.mu.Unlock()
+	watchers := c.watchers.Of(struct{}{})
 	for _, name := range names {
 		for _, w := range watchers {
 			(*w)(namespace, name)
