@@ -167,15 +167,6 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve stores ms for a transaction. They are removed if it has not committed at until.
-func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
-	numbers := make([]int64, len(ms))
-	for i, m := range ms {
-		numbers[i] = t.waitForTime(m, reserved, until)
-	}
-	return numbers
-}
-
 func (t *txn) scheduleReserved(e *entry) {
 	if t.isDuplicate(e.message, false) {
 		t.queue.remove(e)

@@ -176,8 +176,10 @@ func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	}
 	partitions := make([]*partition, e.Partitions)
 	for i := range partitions {
-		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.journal, &c.remembered)
-		partitions[i].version = version
+		r := e.Ref(uint16(i), core.Main)
+		p := &partition{entityID: r.Entity, index: r.Index, journal: c.journal, remembered: &c.remembered, version: version}
+		p.own = &entityState{partition: p, ref: r}
+		partitions[i] = p
 	}
 	c.partitions[e.ID] = partitions
 	if e.Kind == core.Topic {

@@ -112,7 +112,11 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	if err := core.CheckSize(t.bytes, t.MaxBytes); err != nil {
 		return nil, err
 	}
-	return t.reserve(ms, w.Reserve.UnixMilli()), nil
+	numbers := make([]int64, len(ms))
+	for i, m := range ms { // removed if the transaction has not committed by then
+		numbers[i] = t.waitForTime(m, reserved, w.Reserve.UnixMilli())
+	}
+	return numbers, nil
 }
 
 // sparing says which messages of a group are not stored. nil means that all are stored.

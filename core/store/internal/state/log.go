@@ -237,14 +237,6 @@ func (l *log) demote(e *entry) *chunk {
 	return c
 }
 
-// appendRow adds a row for e, whose number must be higher than all others.
-func (l *log) appendRow(e *entry) *chunk {
-	c := l.last(e.n)
-	c.rows = append(c.rows, e.toRow())
-	l.live++
-	return c
-}
-
 func (c *chunk) removeEntry(i int) {
 	c.entries = slices.Delete(c.entries, i, i+1)
 	if len(c.entries) == 0 && cap(c.entries) > few && len(c.rows) > 0 {
@@ -356,10 +348,13 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow adds e as a row. e.isPlain must be true. insertRow does not retain e.
+// insertRow adds e, whose number must be higher than all others, as a row. e.isPlain must be true.
+// insertRow does not retain e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
-	c := q.log.appendRow(e)
+	c := q.log.last(e.n)
+	c.rows = append(c.rows, e.toRow())
+	q.log.live++
 	q.grow(weightOf(e))
 	q.counts[e.state]++
 	if q.mayExpire(e) {

@@ -36,12 +36,6 @@ type entityState struct {
 	whole     int64 // the state of core.Rate.Take
 }
 
-func newPartition(r core.Ref, j Journal, m *remembered) *partition {
-	p := &partition{entityID: r.Entity, index: r.Index, journal: j, remembered: m}
-	p.own = &entityState{partition: p, ref: r}
-	return p
-}
-
 // For "", entity returns the queue or topic. It returns nil after a deletion.
 func (p *partition) entity(subscription string) *entityState {
 	if subscription == "" {
