@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // handOver lets a call that stores messages also lock some for a receiver of this gateway. The
@@ -69,11 +70,7 @@ func (h *handOver) fail(err error) {
 // finish gives the watcher the messages that lock.lua has locked. reply and err are the answer of
 // lock.lua. numbers is ascending, with 0 for each message that was not stored.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
-	word := ""
-	if len(reply) > 0 {
-		word, _ = reply[0].(string)
-	}
-	if err != nil || word != "ok" { // the script is not loaded, or more is due than one call sweeps
+	if word := server.First(reply); err != nil || word != "ok" { // the script is not loaded, or more is due than one call sweeps
 		h.fail(err)
 		return
 	}

@@ -237,7 +237,7 @@ const maxHandOvers = 16 // number of subscriptions for which one publish locks c
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
-		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.IsWatched(s.server.Names.Doorbell(t.to.Ref)) {
+		if t.to.Sub != core.Main || len(hands) == maxHandOvers || s.doorbells.WatchersOf(s.server.Names.Doorbell(t.to.Ref)) == nil {
 			continue
 		}
 		sh, end := s.shard(t.to)

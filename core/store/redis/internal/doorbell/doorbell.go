@@ -79,12 +79,6 @@ func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w co
 	}
 }
 
-func (b *Bells) IsWatched(channel string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.watchers[channel] != nil
-}
-
 // Watchers must not block.
 func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
 	for _, w := range b.WatchersOf(channel) {
@@ -206,7 +200,7 @@ func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 			switch {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
-			case b.server.Cluster != nil && b.IsWatched(m.Channel):
+			case b.server.Cluster != nil && b.WatchersOf(m.Channel) != nil:
 				// The slot has moved to another node, and could return before the next poll. Close
 				// this listener: the poll makes a new one.
 				_ = ln.pubsub.Close()

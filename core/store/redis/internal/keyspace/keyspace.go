@@ -114,14 +114,8 @@ func WithSuffixes(prefix, suffixes string) []any {
 
 // All returns the partition's keys, including those that a topic's subscriptions share.
 func (p Names) All(r core.Ref) []string {
-	var keys []string
-	for r.Sub = range core.SubQueues {
-		prefix := p.Prefix(r)
-		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + BlocksSuffix + SessionSuffixes + StateSuffixes + SharedSuffix { // the last of keySuffixes names a channel
-			keys = append(keys, prefix+string(suffix))
-		}
-	}
-	keys = append(keys, p.Base(r)+SeenSuffix, p.Base(r)+MovedSuffix, p.History(r), p.Base(r)+RateSuffix)
+	keys := p.Some(r, keySuffixes[:len(keySuffixes)-1]+BlocksSuffix+SessionSuffixes+SharedSuffix) // the last of keySuffixes names a channel
+	keys = append(keys, p.History(r), p.Base(r)+RateSuffix)
 	if r.Subscription == "" {
 		keys = append(keys, p.Bodies(r), p.Refs(r), p.Subscriptions(r))
 	}
