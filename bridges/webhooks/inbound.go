@@ -46,11 +46,11 @@ type Inbound struct {
 	Options
 	hooks    atomic.Pointer[[]Hook]
 	refusals *refusals.Log
-	proofs   proofs
+	proofs   *proofs
 }
 
 func NewInbound(o Options) *Inbound {
-	in := &Inbound{Options: o, refusals: refusals.New()}
+	in := &Inbound{Options: o, refusals: refusals.New(), proofs: newProofs()}
 	if in.Now == nil {
 		in.Now = time.Now
 	}

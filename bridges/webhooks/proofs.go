@@ -1,12 +1,13 @@
 package webhooks
 
 import (
-	"container/list"
 	"math"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 )
@@ -20,11 +21,15 @@ const (
 
 // proofs limits how fast secrets can be guessed: at each hook, each address may give only so many
 // wrong proofs. An address that has lately given a right one is not limited, because other clients
-// behind the same address must not stop the true sender. The zero value is ready for use.
+// behind the same address must not stop the true sender.
 type proofs struct {
-	mu    sync.Mutex
-	of    map[prover]*list.Element // values are *proofCount
-	order list.List                // the most recently used address last
+	mu sync.Mutex
+	of *lru.Cache[prover, *proofCount]
+}
+
+func newProofs() *proofs {
+	of, _ := lru.New[prover, *proofCount](maxProvers) // the size is valid
+	return &proofs{of: of}
 }
 
 type prover struct {
@@ -33,7 +38,6 @@ type prover struct {
 }
 
 type proofCount struct {
-	prover
 	failed float64 // wrong proofs, as counted at the time in the field at; the count decreases with time
 	at     time.Time
 	proven time.Time
@@ -79,19 +83,12 @@ func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }
 
-// entry returns the count of a client, and makes it the most recently used. p.mu is held.
+// entry returns the count of a client. p.mu is held.
 func (p *proofs) entry(of prover) *proofCount {
-	if p.of == nil {
-		p.of = map[prover]*list.Element{}
+	c, known := p.of.Get(of)
+	if !known {
+		c = new(proofCount)
+		p.of.Add(of, c)
 	}
-	e := p.of[of]
-	if e == nil {
-		if p.order.Len() == maxProvers {
-			delete(p.of, p.order.Remove(p.order.Front()).(*proofCount).prover)
-		}
-		e = p.order.PushBack(&proofCount{prover: of})
-		p.of[of] = e
-	}
-	p.order.MoveToBack(e)
-	return e.Value.(*proofCount)
+	return c
 }

@@ -16,7 +16,7 @@ import (
 // belongs to another user, or is in use by another process (*fsys.LockedError). It may also be a
 // *VersionError or a *DamageError, for which there is Options.Repair.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
-	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
+	l := &Log{fs: fs, dir: dir, o: o.withDefaults(), segments: newSegments()}
 	l.failed = make(chan struct{})
 	if err := fs.MkdirAll(dir); err != nil {
 		return nil, explain(dir, err)

@@ -9,6 +9,8 @@ import (
 	"sort"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
@@ -60,7 +62,7 @@ func (l *Log) readAt(s *segment, b []byte, off int64) error {
 	s.use.RLock()
 	for s.file == nil && !s.gone {
 		s.use.RUnlock()
-		if err := l.segments.open(l, s); err != nil {
+		if err := l.open(s); err != nil {
 			return err
 		}
 		s.use.RLock()
@@ -82,17 +84,19 @@ func (l *Log) readAt(s *segment, b []byte, off int64) error {
 const openFiles = 256
 
 type segments struct {
-	mu    sync.RWMutex
-	byID  map[uint32]*segment
-	files []*segment // in the order in which they were opened
+	mu   sync.RWMutex
+	byID map[uint32]*segment
+	open *lru.Cache[*segment, struct{}] // those whose files may be closed to read others
+}
+
+func newSegments() segments {
+	open, _ := lru.NewWithEvict(openFiles, func(s *segment, _ struct{}) { s.close() }) // the size is valid
+	return segments{byID: make(map[uint32]*segment), open: open}
 }
 
 func (x *segments) add(s *segment) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.byID == nil {
-		x.byID = make(map[uint32]*segment)
-	}
 	x.byID[s.id] = s
 }
 
@@ -114,7 +118,7 @@ func (x *segments) list() []*segment {
 	return slices.SortedFunc(maps.Values(x.byID), func(a, b *segment) int { return int(int64(a.id) - int64(b.id)) })
 }
 
-func (x *segments) open(l *Log, s *segment) error {
+func (l *Log) open(s *segment) error {
 	s.use.Lock()
 	if s.file == nil && !s.gone {
 		file, err := l.fs.Open(l.path(s.name()), os.O_RDONLY)
@@ -129,7 +133,7 @@ func (x *segments) open(l *Log, s *segment) error {
 		s.file = file
 	}
 	s.use.Unlock()
-	x.keep(s)
+	l.segments.open.Add(s, struct{}{})
 	return nil
 }
 
@@ -150,7 +154,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 // idle allows the file of s to be closed if s is sealed, because nothing more is written to it.
 func (x *segments) idle(s *segment) {
 	if x.isSealed(s) {
-		x.keep(s)
+		x.open.Add(s, struct{}{})
 	}
 }
 
@@ -158,24 +162,6 @@ func (x *segments) isSealed(s *segment) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return s.sealed
-}
-
-func (x *segments) keep(s *segment) {
-	x.mu.Lock()
-	var old *segment
-	if !s.kept {
-		s.kept = true
-		x.files = append(x.files, s)
-		if len(x.files) > openFiles {
-			old = x.files[0]
-			old.kept = false
-			x.files = slices.Delete(x.files, 0, 1)
-		}
-	}
-	x.mu.Unlock()
-	if old != nil {
-		old.close()
-	}
 }
 
 func (s *segment) close() {
@@ -191,12 +177,12 @@ func (s *segment) close() {
 func (x *segments) remove(s *segment) {
 	x.mu.Lock()
 	delete(x.byID, s.id)
-	x.files = slices.DeleteFunc(x.files, func(o *segment) bool { return o == s })
 	x.mu.Unlock()
 	s.use.Lock()
 	s.gone = true
 	s.use.Unlock()
 	s.close()
+	x.open.Remove(s)
 }
 
 func (x *segments) close() {

@@ -85,7 +85,6 @@ type segment struct {
 
 	end    uint32 // offset after the last frame, if sealed
 	sealed bool
-	kept   bool
 }
 
 func (s *segment) name() string {

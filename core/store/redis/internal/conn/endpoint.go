@@ -204,7 +204,7 @@ func (t *endpoint) AsCluster() {
 // Connect returns a client that calls opened for each new connection; without a cluster, the second
 // result is nil.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
-	t.Patience = patience{Wait: t.Wait, absences: new(absences)}
+	t.Patience = patience{Wait: t.Wait, absences: newAbsences()}
 	var c redis.UniversalClient
 	switch {
 	case t.Single != nil:

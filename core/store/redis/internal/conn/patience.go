@@ -5,9 +5,9 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,39 +21,15 @@ const PatiencePause = 25 * time.Millisecond
 type patience struct {
 	Wait     time.Duration
 	cluster  *redis.ClusterClient // nil without a cluster
-	absences *absences
+	absences *lru.Cache[string, time.Time]
 }
 
-// absences says since when servers are unavailable: in a cluster by hash tag, because other slots
-// may still be served.
-type absences struct {
-	count atomic.Int64 // len(since)
-	mu    sync.Mutex
-	since map[string]time.Time // "" for a single server
-}
-
-// maxAbsences limits len(since), because the absence of a tag that is never used again never ends.
-const maxAbsences = 1024
-
-func (a *absences) of(tag string, now time.Time) time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	first, known := a.since[tag]
-	if !known {
-		if first = now; len(a.since) >= maxAbsences || a.since == nil {
-			a.since = make(map[string]time.Time)
-		}
-		a.since[tag] = now
-		a.count.Store(int64(len(a.since)))
-	}
-	return first
-}
-
-func (a *absences) end(tag string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.since, tag)
-	a.count.Store(int64(len(a.since)))
+// newAbsences returns a record of since when servers are unavailable: in a cluster by hash tag,
+// because other slots may still be served, else by "". It is limited because the absence of a tag
+// that is never used again never ends.
+func newAbsences() *lru.Cache[string, time.Time] {
+	c, _ := lru.New[string, time.Time](1024) // the size is valid
+	return c
 }
 
 // tag returns the hash tag of the command's first key, or "" if there is only one server.
@@ -145,13 +121,14 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 	err := do()
 	for {
 		if err == nil || !passes(err) {
-			if err == nil && p.absences.count.Load() != 0 {
-				p.absences.end(p.tag(c))
+			if err == nil && p.absences.Len() != 0 {
+				p.absences.Remove(p.tag(c))
 			}
 			return err
 		}
 		now := time.Now()
-		if now.Sub(p.absences.of(p.tag(c), now)) >= p.Wait || now.Sub(began) >= p.Wait {
+		away, known, _ := p.absences.PeekOrAdd(p.tag(c), now)
+		if known && now.Sub(away) >= p.Wait || now.Sub(began) >= p.Wait {
 			return err
 		}
 		if !wake.After(ctx, PatiencePause) {

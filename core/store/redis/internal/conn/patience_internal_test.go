@@ -17,7 +17,7 @@ import (
 func TestPatienceWithASlotEndsWhileOthersAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := patience{Wait: 2 * time.Second, cluster: new(redis.ClusterClient), absences: new(absences)}
+		p := patience{Wait: 2 * time.Second, cluster: new(redis.ClusterClient), absences: newAbsences()}
 		call := func(key string, answer error) (took time.Duration) {
 			began := time.Now()
 			_ = p.retry(t.Context(), redis.NewCmd(t.Context(), "GET", key), func() error { return answer }, passes)
@@ -51,7 +51,7 @@ func (c lateTimer) Deadline() (time.Time, bool) { return c.at, true }
 func TestADeadlineDoesNotHideWhyAServerDidNotServe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := patience{Wait: 2 * time.Second, absences: new(absences)}
+		p := patience{Wait: 2 * time.Second, absences: newAbsences()}
 		ctx := lateTimer{t.Context(), time.Now().Add(time.Second)}
 		next := p.DialHook(func(context.Context, string, string) (net.Conn, error) {
 			if time.Now().Before(ctx.at) {
