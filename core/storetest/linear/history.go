@@ -353,8 +353,15 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 		if c.answer == unknown {
 			c.to = forever
 			open++
-			if s, ok := c.step.(locking); ok { // when it locks again, the store ends the locks whose answers were lost
-				told = append(told, porcupine.Operation{ClientId: c.client, Input: undoing{s.nonce}, Call: c.from, Return: forever})
+			undo := undoing{}
+			switch s := c.step.(type) {
+			case locking:
+				undo.nonce = s.nonce
+			case taking:
+				undo = undoing{s.nonce, s.call}
+			}
+			if undo.nonce != 0 { // when it locks again, the store ends the locks whose answers were lost
+				told = append(told, porcupine.Operation{ClientId: c.client, Input: undo, Call: c.from, Return: forever})
 			}
 		}
 		told = append(told, porcupine.Operation{ClientId: c.client, Input: c.step, Call: c.from, Return: c.to})

@@ -25,7 +25,10 @@ type item struct {
 	session string
 	count   uint32
 	nonce   uint64 // 0: available
+	call    uint64 // the call in a session that has locked the message, if its answer was lost
 }
+
+func (m *item) unlock() { m.nonce, m.call = 0, 0 }
 
 type chamber struct {
 	id    string
@@ -188,13 +191,13 @@ func (l locking) apply(s *sequential) bool {
 	return true
 }
 
-// The answer of the call was lost.
-type undoing struct{ nonce uint64 }
+// undoing ends the locks of a call whose answer was lost. call is 0 outside of sessions.
+type undoing struct{ nonce, call uint64 }
 
 func (u undoing) apply(s *sequential) bool {
 	for i := range s.messages {
-		if s.messages[i].nonce == u.nonce {
-			s.messages[i].nonce = 0
+		if m := &s.messages[i]; m.nonce == u.nonce && m.call == u.call {
+			m.unlock()
 		}
 	}
 	return true
@@ -216,7 +219,7 @@ func (t settling) apply(s *sequential) bool {
 	case t.outcome == core.Complete:
 		s.messages = slices.Delete(s.messages, i, i+1)
 	default:
-		s.messages[i].nonce = 0
+		s.messages[i].unlock()
 		if t.outcome == core.Abandon {
 			s.messages[i].count++
 		}
@@ -301,6 +304,7 @@ type taking struct {
 	inSession
 	limit int
 	got   []delivered
+	call  uint64
 }
 
 func (t taking) apply(s *sequential) bool {
@@ -309,7 +313,13 @@ func (t taking) apply(s *sequential) bool {
 		return fits
 	}
 	got := s.take(t.limit, t.nonce, func(m *item) bool { return m.session == t.id })
-	return t.answer == unknown || slices.Equal(got, t.got)
+	if t.answer != unknown {
+		return slices.Equal(got, t.got)
+	}
+	for _, d := range got {
+		s.messages[s.locked(d.n, t.nonce)].call = t.call
+	}
+	return true
 }
 
 type releasing struct{ inSession }
@@ -322,7 +332,7 @@ func (r releasing) apply(s *sequential) bool {
 	s.session(r.id).nonce = 0
 	for i := range s.messages {
 		if m := &s.messages[i]; m.session == r.id {
-			m.nonce = 0
+			m.unlock()
 		}
 	}
 	return true
@@ -336,7 +346,7 @@ func (reopening) apply(s *sequential) bool {
 		s.sessions[i].nonce = 0
 	}
 	for i := range s.messages {
-		s.messages[i].nonce = 0
+		s.messages[i].unlock()
 	}
 	s.line = nil
 	return true

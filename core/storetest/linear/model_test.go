@@ -38,8 +38,8 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 		{"abandoned", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Abandon, done}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
 		{"released, and counted", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Release, done}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
 		{"a lost lock that is left", true, []step{two2, locking{1, 7, nil, unknown, nil}, locking{2, 8, got(two), done, nil}}},
-		{"a lost lock that is undone", true, []step{two2, locking{1, 7, nil, unknown, nil}, undoing{7}, locking{2, 8, got(one, two), done, nil}}},
-		{"a lost lock that is undone, and counted", false, []step{two2, locking{1, 7, nil, unknown, nil}, undoing{7}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
+		{"a lost lock that is undone", true, []step{two2, locking{1, 7, nil, unknown, nil}, undoing{7, 0}, locking{2, 8, got(one, two), done, nil}}},
+		{"a lost lock that is undone, and counted", false, []step{two2, locking{1, 7, nil, unknown, nil}, undoing{7, 0}, locking{1, 8, got(delivered{1, "a", 1}), done, nil}}},
 		{"a completion that comes late", true, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unknown}, renewing{1, 7, done}, peeking{got(two)}}},
 		{"a completion that comes and goes", false, []step{two2, locking{1, 7, got(one), done, nil}, settling{1, 7, core.Complete, unknown}, peeking{got(two)}, renewing{1, 7, done}}},
 		{"cleared", true, []step{two2, locking{1, 7, got(one), done, nil}, clearing{}, settling{1, 7, core.Complete, refused}, counting{0, 0}, appending{bodies: []string{"c"}, first: 3}}},
@@ -58,18 +58,35 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 		{"a released session before another", false, []step{apart, accepting{true, "y", 7, done, nil}, releasing{inSession{"y", 7, done}}, accepting{true, "y", 8, done, nil}}},
 		{"a session with two holders", false, []step{accepting{false, "x", 7, done, nil}, accepting{false, "x", 8, done, nil}}},
 		{"a free session refused", false, []step{accepting{false, "x", 0, refused, nil}}},
-		{"messages of a session", true, []step{apart, accepting{false, "x", 7, done, nil}, taking{inSession{"x", 7, done}, 5, got(two)}, settling{2, 7, core.Complete, done}}},
-		{"messages of another", false, []step{apart, accepting{false, "x", 7, done, nil}, taking{inSession{"x", 7, done}, 5, got(one)}}},
+		{"messages of a session", true, []step{apart, accepting{false, "x", 7, done, nil}, taking{inSession{"x", 7, done}, 5, got(two), 0}, settling{2, 7, core.Complete, done}}},
+		{"messages of another", false, []step{apart, accepting{false, "x", 7, done, nil}, taking{inSession{"x", 7, done}, 5, got(one), 0}}},
 		{"released with its messages", true, []step{
 			apart,
 			accepting{false, "x", 7, done, nil},
-			taking{inSession{"x", 7, done}, 5, got(two)},
+			taking{inSession{"x", 7, done}, 5, got(two), 0},
 			releasing{inSession{"x", 7, done}},
 			settling{2, 7, core.Complete, refused},
 			accepting{false, "x", 8, done, nil},
-			taking{inSession{"x", 8, done}, 5, got(two)},
+			taking{inSession{"x", 8, done}, 5, got(two), 0},
 		}},
-		{"taken after its release", false, []step{apart, accepting{false, "x", 7, done, nil}, releasing{inSession{"x", 7, done}}, taking{inSession{"x", 7, done}, 5, got(two)}}},
+		{"locks of a lost answer that are undone", true, []step{
+			apart,
+			accepting{false, "x", 7, done, nil},
+			taking{inSession{"x", 7, unknown}, 5, nil, 1},
+			undoing{7, 1},
+			counting{1, 1},
+			counting{2, 0},
+			taking{inSession{"x", 7, done}, 5, got(two), 2},
+			counting{1, 1},
+		}},
+		{"locks of an answer that came are not undone", false, []step{
+			apart,
+			accepting{false, "x", 7, done, nil},
+			taking{inSession{"x", 7, done}, 5, got(two), 1},
+			undoing{7, 1},
+			taking{inSession{"x", 7, done}, 5, got(two), 2},
+		}},
+		{"taken after its release", false, []step{apart, accepting{false, "x", 7, done, nil}, releasing{inSession{"x", 7, done}}, taking{inSession{"x", 7, done}, 5, got(two), 0}}},
 		{"a state that is kept", true, []step{
 			accepting{false, "x", 7, done, nil},
 			withHistory{inSession{"x", 7, done}, "s"},
@@ -91,6 +108,10 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 				}
 			case undoing:
 				o.Return = forever
+			case taking:
+				if s.answer == unknown {
+					o.Return = forever
+				}
 			case settling:
 				if s.answer == unknown {
 					o.Return = forever

@@ -133,7 +133,7 @@ func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limi
 		h.tokens.put(d.LockToken)
 	}
 	a := answerOf(err)
-	h.note(client, from, taking{under(l, a), limit, deliveredOf(ds)}, a)
+	h.note(client, from, taking{under(l, a), limit, deliveredOf(ds), h.fake()}, a)
 }
 
 func under(l core.SessionLock, a answer) inSession {
