@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,8 +239,8 @@ func (b *Broker) Run(ctx context.Context) error {
 func (b *Broker) stop() {
 	b.mu.Lock()
 	b.closed = true
-	entries := b.entries
-	b.entries = map[string]*entry{}
+	entries := slices.Collect(maps.Values(b.entries))
+	clear(b.entries)
 	b.mu.Unlock()
 	for _, e := range entries {
 		e.end(entity.ErrStopping)

@@ -2,7 +2,7 @@ package broker
 
 import (
 	"context"
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -12,9 +12,7 @@ const touchInterval = 30 * time.Second
 
 // An open receiver counts as a use.
 func (b *Broker) touch(ctx context.Context) {
-	b.mu.RLock()
-	entries := maps.Clone(b.entries)
-	b.mu.RUnlock()
+	entries := b.known()
 	for _, e := range entries {
 		if e.receivers.HasReceivers() {
 			e.Use()
@@ -23,11 +21,11 @@ func (b *Broker) touch(ctx context.Context) {
 	b.touchEntries(ctx, entries)
 }
 
-func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
+func (b *Broker) touchEntries(ctx context.Context, entries []*entry) {
 	accessed := map[string]time.Time{}
-	for key, e := range entries {
+	for _, e := range entries {
 		if used := e.used.Load(); used > e.recorded.Swap(used) {
-			accessed[key] = time.UnixMilli(used)
+			accessed[e.key] = time.UnixMilli(used)
 		}
 	}
 	if len(accessed) == 0 {
@@ -35,8 +33,8 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 	}
 	if err := b.store.TouchEntities(ctx, b.ns.ID, accessed); err != nil {
 		b.log.Warn("cannot record when entities were last used; trying again later", "err", err)
-		for key := range accessed {
-			entries[key].recorded.Store(0)
+		for _, e := range entries {
+			e.recorded.Store(0)
 		}
 	}
 }
@@ -78,11 +76,6 @@ func idle(e *core.Entity, now time.Time) bool {
 	if e.Settings.AutoDeleteOnIdle == core.Forever {
 		return false
 	}
-	last := e.AccessedAt
-	for _, t := range [...]time.Time{e.CreatedAt, e.UpdatedAt} {
-		if t.After(last) {
-			last = t
-		}
-	}
+	last := slices.MaxFunc([]time.Time{e.AccessedAt, e.CreatedAt, e.UpdatedAt}, time.Time.Compare)
 	return now.Sub(last) >= e.Settings.AutoDeleteOnIdle
 }

@@ -18,24 +18,16 @@ type admission struct {
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.
-// Otherwise the caller must call locked after it has tried to lock them.
-func (a *admission) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
+// Otherwise the caller must call locked after it has tried to lock them. Only if asks is true may it
+// call the store.
+func (a *admission) take(ctx context.Context, n int, asks bool) (allowed int, again time.Time, err error) {
 	c := a.circuit.Load()
 	if n, again = c.take(n); !again.IsZero() {
 		return 0, again, nil
 	}
-	allowed, again, err = a.limiter.take(ctx, n)
+	allowed, again, err = a.limiter.take(ctx, n, asks)
 	c.locked(n-allowed, nil, nil)
 	return allowed, again, err
-}
-
-// reserve does the same as take, without a call to the store.
-func (a *admission) reserve(n int) int {
-	c := a.circuit.Load()
-	n, _ = c.take(n)
-	allowed := a.limiter.reserve(n)
-	c.locked(n-allowed, nil, nil)
-	return allowed
 }
 
 func (a *admission) locked(taken int, ds []core.Delivery, l *link) {

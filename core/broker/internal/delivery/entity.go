@@ -138,7 +138,9 @@ func (e *Entity) Update() {
 	v := e.View()
 	dispatchers, hub := e.open()
 	if !v.Settings.Status.CanReceive() {
-		closeReceivers(dispatchers, entity.Disabled(v.Name))
+		for _, d := range dispatchers {
+			d.closeReceivers(entity.Disabled(v.Name))
+		}
 		if hub != nil {
 			hub.closeAll(entity.Disabled(v.Name))
 		}
@@ -162,18 +164,12 @@ func (e *Entity) End(err error) {
 	e.dispatchers, e.hub = nil, nil
 	e.sweeps.Store(nil)
 	e.mu.Unlock()
-	closeReceivers(dispatchers, err)
 	for _, d := range dispatchers {
+		d.closeReceivers(err)
 		d.stop()
 	}
 	if hub != nil {
 		hub.stop(err)
-	}
-}
-
-func closeReceivers(dispatchers map[core.SubQueue]*dispatcher, err error) {
-	for _, d := range dispatchers {
-		d.closeReceivers(err)
 	}
 }
 

@@ -31,11 +31,16 @@ type limiter struct {
 	again  time.Time // before this time the store grants nothing
 }
 
-// If none of n messages may be delivered now, again is when to ask again.
-func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
+// If none of n messages may be delivered now, again is when to ask again. If asks is false, only
+// deliveries that the store has already granted are taken.
+func (l *limiter) take(ctx context.Context, n int, asks bool) (allowed int, again time.Time, err error) {
 	r := l.rate.Load()
 	if r == nil || n <= 0 {
 		return n, time.Time{}, nil
+	}
+	if !asks {
+		allowed, again = l.use(r, n)
+		return allowed, again, nil
 	}
 	l.asking.Lock()
 	defer l.asking.Unlock()
@@ -70,16 +75,6 @@ func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
 		return 0, time.Time{}
 	}
 	return 0, l.again
-}
-
-// reserve takes up to n deliveries that are already granted, without a call to the store.
-func (l *limiter) reserve(n int) int {
-	r := l.rate.Load()
-	if r == nil {
-		return n
-	}
-	n, _ = l.use(r, n)
-	return n
 }
 
 func (l *limiter) put(n int) {

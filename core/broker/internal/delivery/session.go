@@ -225,7 +225,7 @@ func (s *Session) lockMessages(most core.Most) {
 	defer e.Barrier.Leave()
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity was deleted, this has ended the session
-	allowed, again, err := e.admission.take(ctx, most.Messages)
+	allowed, again, err := e.admission.take(ctx, most.Messages, true)
 	most.Messages = allowed
 	var ds []core.Delivery
 	var next time.Time

@@ -48,7 +48,7 @@ func (w *worker) Reserve() core.Most {
 	isReady := most.Messages > 0 && most.Bytes > 0 && !w.busy && w.backoff == 0 && d.removing == 0 && !d.stopped.Load()
 	most = core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)}
 	if isReady && d.sub == core.Main {
-		most.Messages = d.e.admission.reserve(most.Messages)
+		most.Messages, _, _ = d.e.admission.take(d.e.Base, most.Messages, false)
 	}
 	if !isReady || most.Messages == 0 {
 		d.e.Barrier.Leave()
@@ -108,7 +108,7 @@ func (w *worker) lock() {
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.e.Base) // if the entity was deleted, this has closed the receivers, and the call finds nothing
 	if d.sub == core.Main {
-		n, again, err := d.e.admission.take(d.e.Base, w.asked.Messages)
+		n, again, err := d.e.admission.take(d.e.Base, w.asked.Messages, true)
 		d.mu.Lock()
 		d.reserved.Messages -= w.asked.Messages - n
 		w.asked.Messages = n
