@@ -9,14 +9,8 @@ import (
 
 type statement struct {
 	at     int
-	target target
+	target expression // a *userProperty, or a systemProperty that can be set
 	value  expression // nil for REMOVE
-}
-
-// Either system or user is set.
-type target struct {
-	system *system
-	user   *userProperty
 }
 
 // parseAction parses SET and REMOVE statements. They are separated by ';', ',' or white space.
@@ -51,46 +45,46 @@ func (p *parser) statement() (st statement) {
 	p.need("=")
 	st.at = p.token.at
 	st.value = p.valueOf(p.sum)
-	p.fail(st.check())
+	if p.err == nil {
+		p.fail(st.check())
+	}
 	return st
 }
 
-func (p *parser) target() target {
+func (p *parser) target() expression {
 	t := p.token
 	if !t.isName() {
-		p.expected("the name of a property")
-		return target{}
+		return p.expected("the name of a property").value
 	}
 	p.advance()
-	switch property := p.property(t).value.(type) {
+	target := p.property(t).value
+	switch property := target.(type) {
 	case *userProperty:
-		return target{user: property}
 	case systemProperty:
 		if _, known := systems[strings.ToLower(property.name)]; !known {
 			p.fail(faultAt(t.at, "the system property 'sys.%.80s' does not exist", property.name))
-		} else if property.set != nil {
-			return target{system: property.system}
+		} else if property.set == nil {
+			p.fail(faultAt(t.at, "the system property 'sys.%s' is read-only", property.name))
 		}
-		p.fail(faultAt(t.at, "the system property 'sys.%s' is read-only", property.name))
 	default:
 		p.fail(faultAt(t.at, "fields of the body are read-only"))
 	}
-	return target{}
+	return target
 }
 
 func (st statement) check() error {
-	c, ok := st.value.(constant)
-	if !ok || st.target.system == nil {
-		return nil
-	}
-	if err := st.target.system.set(&core.Message{}, c.datum); err != nil {
-		return st.fault(err)
+	c, isConstant := st.value.(constant)
+	if property, ok := st.target.(systemProperty); ok && isConstant {
+		return st.set(property, &core.Message{}, c.datum)
 	}
 	return nil
 }
 
-func (st statement) fault(err error) *fault {
-	return faultAt(st.at, "sys.%s: %v", st.target.system.name, err)
+func (st statement) set(property systemProperty, m *core.Message, d datum) error {
+	if err := property.set(m, d); err != nil {
+		return faultAt(st.at, "sys.%s: %v", property.name, err)
+	}
+	return nil
 }
 
 func (st statement) run(s *scope) error {
@@ -100,24 +94,22 @@ func (st statement) run(s *scope) error {
 			return s.fault
 		}
 	}
-	if st.target.system != nil {
-		if err := st.target.system.set(s.message, d); err != nil {
-			return st.fault(err)
-		}
-		return nil
+	user, ok := st.target.(*userProperty)
+	if !ok {
+		return st.set(st.target.(systemProperty), s.message, d)
 	}
 	if !s.spend(st.at, 3*entryCost*len(s.draft.entries)+len(d.text)) {
 		return s.fault
 	}
 	if d.isUnknown() {
-		s.draft.remove(st.target.user.folded)
+		s.draft.remove(user.folded)
 		return nil
 	}
 	var exact []byte // the encoded value of the property that is copied; nil if another expression is evaluated
 	if source, ok := st.value.(*userProperty); ok {
 		exact = s.draft.raw(source.folded)
 	}
-	s.draft.set(st.target.user, d, exact)
+	s.draft.set(user, d, exact)
 	return nil
 }
 
