@@ -15,9 +15,7 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 		if i := p.current.Load(); i != nil {
 			return i, nil
 		}
-		p.mu.Lock()
-		changed, s := p.changed, p.state
-		p.mu.Unlock()
+		s, changed := p.status()
 		if i := p.current.Load(); i != nil {
 			return i, nil
 		}

@@ -42,10 +42,12 @@ func (h *Host) Run(ctx context.Context) error {
 // Launched waits for the first launch of each plugin. A failed launch also counts.
 func (h *Host) Launched(ctx context.Context) error {
 	for _, p := range h.plugins {
-		select {
-		case <-p.launched:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		for s, changed := p.status(); s.Condition == Starting; s, changed = p.status() {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 		}
 	}
 	return nil
@@ -133,7 +135,6 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 		return nil, nil, err
 	}
 	p.begin(i, 0)
-	p.firstDone()
 	return h, func() { i.close(0) }, nil
 }
 

@@ -15,10 +15,11 @@ type Serializer struct{ p *supervised }
 
 // ContentTypes returns nil before the first launch.
 func (s *Serializer) ContentTypes() []string {
-	if d := s.p.description(); d != nil {
-		return d.ContentTypes
+	state, _ := s.p.status()
+	if state.Description == nil {
+		return nil
 	}
-	return nil
+	return state.ContentTypes
 }
 
 func (s *Serializer) Decode(ctx context.Context, contentType string, payload []byte) (any, error) {

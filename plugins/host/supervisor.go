@@ -22,14 +22,11 @@ type supervised struct {
 	retired sync.WaitGroup // instances that are being drained
 	counts  counters
 
-	firstDone func()
-
 	current atomic.Pointer[instance]
 
-	mu       sync.Mutex
-	state    State
-	changed  chan struct{} // closed, and replaced by a new channel, when the state changes
-	launched chan struct{} // closed by firstDone after the first launch, successful or not
+	mu      sync.Mutex
+	state   State
+	changed chan struct{} // closed, and replaced by a new channel, when the state changes
 }
 
 type reload struct {
@@ -39,10 +36,8 @@ type reload struct {
 
 func newSupervised(o Options, log *slog.Logger) *supervised {
 	p := &supervised{
-		opts: o.withDefaults(), log: log.With("plugin", o.Name), reloads: make(chan reload),
-		changed: make(chan struct{}), launched: make(chan struct{}),
+		opts: o.withDefaults(), log: log.With("plugin", o.Name), reloads: make(chan reload), changed: make(chan struct{}),
 	}
-	p.firstDone = sync.OnceFunc(func() { close(p.launched) })
 	p.launch = func(ctx context.Context) (*instance, error) { return launch(ctx, p.opts, p.log) }
 	p.state = State{Name: o.Name, Path: o.Path, Condition: Starting, Since: time.Now()}
 	return p
@@ -62,7 +57,6 @@ func (p *supervised) run(ctx context.Context) {
 		}
 		if i != nil {
 			p.begin(i, time.Since(began))
-			p.firstDone()
 			lived := time.Now()
 			err = p.watch(ctx, i)
 			if time.Since(lived) >= p.opts.BackoffMax {
@@ -76,7 +70,6 @@ func (p *supervised) run(ctx context.Context) {
 		i = p.rest(ctx, failures, err)
 	}
 	p.set(Stopped, 0, nil)
-	p.firstDone()
 }
 
 // watch watches i, and each instance that replaces it. It returns why an instance was lost, or nil
@@ -195,7 +188,6 @@ func (p *supervised) rest(ctx context.Context, failures int, err error) *instanc
 	// Add a random part, so that plugins that failed together do not start together.
 	pause = pause*3/4 + rand.N(pause/2+1)
 	p.set(condition, failures, err)
-	p.firstDone()
 	p.log.Warn("the plugin is not available", "condition", string(condition), "failures", failures, "again", pause.Round(time.Millisecond), "err", err)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -224,22 +216,20 @@ func (p *supervised) set(c Condition, failures int, problem error) {
 	p.changed = make(chan struct{})
 }
 
-func (p *supervised) snapshot() State {
+// status returns the state, and a channel that is closed when the state changes.
+func (p *supervised) status() (State, <-chan struct{}) {
 	p.mu.Lock()
-	s := p.state
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	return p.state, p.changed
+}
+
+func (p *supervised) snapshot() State {
+	s, _ := p.status()
 	s.Calls = p.counts.calls()
 	if i := p.current.Load(); i != nil {
 		s.Calls.Waiting = i.session.waiting()
 	}
 	return s
-}
-
-// description returns the Description of the present or last process; nil before the first launch.
-func (p *supervised) description() *Description {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state.Description
 }
 
 type Condition string

@@ -55,8 +55,8 @@ type Message struct {
 // defaultPriority is the priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// messageOf also returns the values of m.Properties, in order.
-func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
+// messageOf returns m with Stage, Entity and Parameters from at, and the values of m.Properties, in order.
+func messageOf(at *Message, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
 	for i, p := range m.Properties {
@@ -71,7 +71,7 @@ func messageOf(r *route, m *pb.Message) (*Message, []any, error) {
 		return nil, nil, err
 	}
 	out := &Message{
-		Stage: r.stage, Entity: r.entity, Parameters: r.parameters,
+		Stage: at.Stage, Entity: at.Entity, Parameters: at.Parameters,
 		MessageID: m.MessageId, CorrelationID: m.CorrelationId, UserID: m.UserId,
 		To: m.To, Subject: m.Subject, ReplyTo: m.ReplyTo,
 		ContentType: m.ContentType, ContentEncoding: m.ContentEncoding,

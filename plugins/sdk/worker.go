@@ -184,12 +184,6 @@ func kindOf(err error) pb.Failure_Kind {
 	return pb.Failure_INVALID
 }
 
-type route struct {
-	stage      Stage
-	entity     string
-	parameters map[string]any
-}
-
 var stages = map[pb.Route_Stage]Stage{pb.Route_INGRESS: Ingress, pb.Route_FILTER: Filter, pb.Route_TO: ByTo}
 
 func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response {
@@ -200,19 +194,19 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	if err != nil {
 		return failure(id, pb.Failure_INVALID, err.Error())
 	}
-	r := &route{stage: stages[q.Stage], entity: q.Entity, parameters: parameters}
+	at := &Message{Stage: stages[q.Stage], Entity: q.Entity, Parameters: parameters}
 	verdicts := make([]*pb.Verdict, len(q.Messages))
-	if err := w.fillVerdicts(ctx, r, q.Messages, verdicts); err != nil {
+	if err := w.fillVerdicts(ctx, at, q.Messages, verdicts); err != nil {
 		return failure(id, pb.Failure_UNAVAILABLE, err.Error())
 	}
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
+func (w *worker) fillVerdicts(ctx context.Context, at *Message, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {
 			var err error
-			if verdicts[i], err = w.verdict(ctx, r, m); err != nil {
+			if verdicts[i], err = w.verdict(ctx, at, m); err != nil {
 				return err
 			}
 		}
@@ -228,15 +222,15 @@ func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, v
 					err = fmt.Errorf("panic: %v", p)
 				}
 			}()
-			verdicts[i], err = w.verdict(ctx, r, m)
+			verdicts[i], err = w.verdict(ctx, at, m)
 			return err
 		})
 	}
 	return all.Wait()
 }
 
-func (w *worker) verdict(ctx context.Context, r *route, m *pb.Message) (*pb.Verdict, error) {
-	given, came, err := messageOf(r, m)
+func (w *worker) verdict(ctx context.Context, at *Message, m *pb.Message) (*pb.Verdict, error) {
+	given, came, err := messageOf(at, m)
 	if err != nil {
 		return nil, err
 	}
