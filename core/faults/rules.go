@@ -125,11 +125,12 @@ func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) err
 			return "", err
 		}
 		now := r.now()
-		s.expire(now)
+		s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return now.After(e.Ends) })
 		if err := edit(&s, now); err != nil {
 			return "", err
 		}
-		return s.text()
+		raw, err := json.Marshal(s)
+		return string(raw), err
 	})
 }
 
@@ -267,17 +268,8 @@ func newEntry(rule Rule, now time.Time) entry {
 	return entry{rule, core.NewIncarnation(), now.Add(rule.Life)}
 }
 
-func (s *set) text() (string, error) {
-	raw, err := json.Marshal(s)
-	return string(raw), err
-}
-
 func (s *set) index(name string) int {
 	return slices.IndexFunc(s.Rules, func(e entry) bool { return e.Name == name })
-}
-
-func (s *set) expire(now time.Time) {
-	s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return now.After(e.Ends) })
 }
 
 func (s *set) add(rule Rule, now time.Time) (entry, error) {

@@ -99,7 +99,7 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 		case c.To != nil:
 			p.add(ent, *c.To, core.StageTo)
 		case len(c.FollowTo) > 0:
-			p.add(ent, Stage{Name: "to", Router: newToRouter(find, c.FollowTo)}, core.StageTo)
+			p.add(ent, Stage{Name: "to", Router: toRouter{find, c.FollowTo}}, core.StageTo)
 		}
 	}
 	if len(p.stages) > 0 || p.Parks {

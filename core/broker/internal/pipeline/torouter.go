@@ -18,14 +18,6 @@ type toRouter struct {
 	allowed []string
 }
 
-func newToRouter(find findFunc, allowed []string) toRouter {
-	r := toRouter{find: find}
-	for _, pattern := range allowed {
-		r.allowed = append(r.allowed, core.FoldName(pattern))
-	}
-	return r
-}
-
 func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	verdicts := make([]core.Verdict, len(ms))
 	found := map[string][]string{}
@@ -49,7 +41,8 @@ func (r toRouter) Route(ctx context.Context, at core.Stage, ms []*core.Message) 
 // target returns the queue or topic in a To property, or "" if toRouter does not follow it.
 func (r toRouter) target(ctx context.Context, to string) (string, error) {
 	a, err := core.ParseAddress(to)
-	if err != nil || a.Sub != core.Main || a.Management || !r.allows(core.FoldName(a.Entity)) {
+	fits := func(pattern string) bool { return entity.FitsPattern(core.FoldName(pattern), core.FoldName(a.Entity)) }
+	if err != nil || a.Sub != core.Main || a.Management || !slices.ContainsFunc(r.allowed, fits) {
 		return "", nil
 	}
 	v, err := r.find(ctx, a.Entity)
@@ -58,13 +51,8 @@ func (r toRouter) target(ctx context.Context, to string) (string, error) {
 		return "", nil
 	case err != nil:
 		return "", err
-	}
-	if v.Kind == core.Subscription {
+	case v.Kind == core.Subscription:
 		return "", nil
 	}
 	return v.Name, nil
-}
-
-func (r toRouter) allows(name string) bool {
-	return slices.ContainsFunc(r.allowed, func(pattern string) bool { return entity.FitsPattern(pattern, name) })
 }

@@ -26,9 +26,8 @@ type Evaluation struct {
 	due       []core.Delivery // for scheduled messages: each is a group
 	room      room
 
-	made      []core.Publication
-	byGroup   [][]core.Publication
-	evaluated int
+	made    []core.Publication
+	byGroup [][]core.Publication
 }
 
 func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity.View, partition uint16, groups [][]*core.Message, trail *audit.Trail) (*Evaluation, error) {
@@ -40,14 +39,13 @@ func (ev *Evaluator) Begin(ctx context.Context, ss *Subscriptions, topic *entity
 	if ev.Memory != nil {
 		x.facts.Changed = x.room.takeChanged
 	}
-	total := core.CountOf(groups)
 	if calls := ss.set.Calls(); len(calls) > 0 {
 		var err error
 		if x.answers, err = ev.askPlugins(ctx, topic.Name, calls, slices.Concat(groups...)); err != nil {
 			return nil, err
 		}
 	}
-	x.made = make([]core.Publication, 0, total)
+	x.made = make([]core.Publication, 0, core.CountOf(groups))
 	x.byGroup = make([][]core.Publication, 0, len(groups))
 	return x, nil
 }
@@ -67,20 +65,20 @@ func (ev *Evaluator) BeginDue(ctx context.Context, ss *Subscriptions, topic *ent
 
 // Next evaluates one group, and further ones as long as the copies need little memory.
 func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
-	first := x.evaluated
+	first := len(x.byGroup)
 	var copies []core.Copy
-	for x.evaluated < len(x.groups) && (x.evaluated == first || x.room.held() < piece) {
+	for at := first; at < len(x.groups) && (at == first || x.room.held() < piece); at++ {
 		begun := len(x.made)
-		for _, m := range x.groups[x.evaluated] {
+		for _, m := range x.groups[at] {
 			p := core.Publication{Message: m}
 			if x.due != nil {
-				p.Source = x.due[x.evaluated].LockToken
+				p.Source = x.due[at].LockToken
 			}
 			from := len(copies)
 			copies = x.subs.copies(copies, x.topic, x.partition, entity.WithoutMoveKey(m), x.factsOf(len(x.made)))
 			if err := x.room.takeCopies(ctx, m, len(copies)-from); err != nil {
 				x.made = x.made[:begun]
-				if x.evaluated > first {
+				if at > first {
 					return x.byGroup[first:], nil // the next call evaluates this group again
 				}
 				x.Release()
@@ -91,7 +89,6 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 		}
 		x.note(begun)
 		x.byGroup = append(x.byGroup, x.made[begun:len(x.made):len(x.made)])
-		x.evaluated++
 	}
 	if x.undecoded != nil {
 		x.Release()
