@@ -21,7 +21,7 @@ func (b *Broker) quotas() (q core.NamespaceQuotas) {
 
 func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 	q := b.quotas()
-	n, others, err := b.population(ctx, ent.ID)
+	n, others, err := b.Population(ctx, ent.ID)
 	if err != nil {
 		return err
 	}
@@ -32,13 +32,9 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 		b.ns.Name, q.MaxSizeMegabytes, others, ent.Megabytes())
 }
 
-// Population returns the number of queues and topics, and the sum of their maximum sizes in MB.
-func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err error) {
-	return b.population(ctx, "")
-}
-
-// population does not count the entity whose ID is the argument but.
-func (b *Broker) population(ctx context.Context, but string) (n int, megabytes int64, err error) {
+// Population returns the number of queues and topics, and the sum of their maximum sizes in MB. It
+// does not count the entity with the ID but.
+func (b *Broker) Population(ctx context.Context, but string) (n int, megabytes int64, err error) {
 	err = b.eachQueueAndTopic(ctx, func(ent *core.Entity) {
 		if ent.ID != but {
 			n++

@@ -35,17 +35,12 @@ func ParseAccept(list string) Accept {
 	slices.SortStableFunc(a.ranges, func(x, y mediaRange) int {
 		return cmp.Or(cmp.Compare(y.quality, x.quality), cmp.Compare(y.specificity(), x.specificity()))
 	})
-	if a.hasNoPreference() {
+	// Many clients name some types and then */*, all with the same quality: they have no preference.
+	differs := func(r mediaRange) bool { return r.quality != a.ranges[0].quality }
+	if slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) && !slices.ContainsFunc(a.ranges, differs) {
 		return Accept{}
 	}
 	return a
-}
-
-// hasNoPreference reports whether */* is in the list, and all elements have the same quality. Many
-// clients name some types and then */*.
-func (a Accept) hasNoPreference() bool {
-	return slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) &&
-		!slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.quality != a.ranges[0].quality })
 }
 
 func parseRange(item string) (r mediaRange, ok bool) {

@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-var elemCodes = [...]byte{
-	KindNull: codeNull, KindBool: codeBool,
-	KindUint8: codeUbyte, KindUint16: codeUshort, KindUint32: codeUint, KindUint64: codeUlong,
-	KindInt8: codeByte, KindInt16: codeShort, KindInt32: codeInt, KindInt64: codeLong,
-	KindFloat32: codeFloat, KindFloat64: codeDouble,
-	KindDecimal32: codeDecimal32, KindDecimal64: codeDecimal64, KindDecimal128: codeDecimal128,
-	KindChar: codeChar, KindTimestamp: codeTimestamp, KindUUID: codeUUID,
-	KindBinary: codeBinary8, KindString: codeString8, KindSymbol: codeSymbol8, // in the wide form for long elements
-	KindList: codeList32, KindMap: codeMap32, KindArray: codeArray32,
-}
+// elemCodes has the constructor of array elements by Kind: the widest one, which has the highest code.
+var elemCodes = func() (codes [KindDescribed]byte) {
+	for code, kind := range kinds {
+		if kind < KindDescribed {
+			codes[kind] = byte(code)
+		}
+	}
+	return codes
+}()
 
 func (e *encoder) array(a Array) {
 	kind := a.elem()
@@ -25,12 +24,9 @@ func (e *encoder) array(a Array) {
 		return
 	}
 	code := elemCodes[kind]
-	if code == codeBinary8 || code == codeString8 || code == codeSymbol8 {
-		for _, v := range a.Values {
-			if textLen(v) > math.MaxUint8 {
-				code |= wide
-				break
-			}
+	if kind == KindBinary || kind == KindString || kind == KindSymbol {
+		if !slices.ContainsFunc(a.Values, func(v any) bool { return textLen(v) > math.MaxUint8 }) {
+			code &^= wide
 		}
 	}
 	dst, mark := open(e.dst, codeArray8)

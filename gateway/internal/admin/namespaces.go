@@ -147,7 +147,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	for i := range all {
 		n := a.describe(c, &all[i], false)
 		if served := a.Served(all[i].ID); count && served != nil {
-			entities, megabytes, err := served.Broker.Population(c.Context())
+			entities, megabytes, err := served.Broker.Population(c.Context(), "")
 			if err != nil {
 				return nil, err
 			}
