@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -50,22 +49,18 @@ func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) e
 }
 
 func (r *remotes) options(m *config.Remote) (remote.Options, error) {
-	p, err := m.Endpoint()
+	o, plain, err := m.Options()
 	if err != nil {
-		return remote.Options{}, err
-	}
-	o := remote.Options{
-		Name: m.Name, Address: cmp.Or(p.Address, "namespace "+m.Namespace), Host: p.Host, Window: m.Window, Batches: m.TakesBatches(),
-		Pulls: m.Pull, User: p.User, Password: p.Password, Policy: p.Policy, Key: p.Key, Signature: p.Sign, Entity: p.Entity,
+		return o, err
 	}
 	if m.Namespace != "" {
-		o.Dial = r.dialHome
+		o.Address, o.Dial = "namespace "+m.Namespace, r.dialHome
 		o.Access = func(ctx context.Context) (policy, key string, err error) { return r.keyOf(ctx, m.Namespace) }
 		return o, nil
 	}
-	o.Dial = func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", p.Address) }
-	if !p.Plain {
-		o.TLS, err = trusting(m.CA, p.Host)
+	o.Dial = func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", o.Address) }
+	if !plain {
+		o.TLS, err = trusting(m.CA, o.Host)
 	}
 	return o, err
 }

@@ -134,16 +134,13 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 // Link opens a connection for messages, without retries, because an error on a terminal is better
 // than a wait. The token is for entity, or for the namespace if entity is "".
 func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
-	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
+	o, plain, err := (&config.Remote{ConnectionString: t.Text}).Options()
 	if err != nil {
 		return nil, err
 	}
-	o := remote.Options{
-		Name: e.Host, Address: e.Address, Host: e.Host, Batches: true,
-		Policy: e.Policy, Key: e.Key, Signature: e.Sign, Entity: entity,
-		Dial: func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", e.Address) },
-	}
-	if !e.Plain {
+	o.Name, o.Entity = o.Host, entity
+	o.Dial = func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", o.Address) }
+	if !plain {
 		o.TLS = t.TLS
 	}
 	return remote.Connect(ctx, o)
@@ -191,9 +188,9 @@ func (t *Target) HTTP() *http.Client {
 
 // Address returns the host:port for AMQP connections.
 func (t *Target) Address() string {
-	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
+	o, _, err := (&config.Remote{ConnectionString: t.Text}).Options()
 	if err != nil {
 		return t.Host
 	}
-	return e.Address
+	return o.Address
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"os"
@@ -33,55 +34,43 @@ type Remote struct {
 	Pull    []remote.Pull `config:"pull"`
 }
 
-type Endpoint struct {
-	Address           string // host:port; "" for a namespace of this gateway
-	Host              string
-	Plain             bool
-	User, Password    string // for SASL PLAIN
-	Policy, Key, Sign string // for tokens; Sign is a complete token
-	Entity            string // the entity to which the policy belongs, or "" if unknown
-}
-
-// Endpoint returns how to connect to the remote. Errors contain no secrets.
-func (m *Remote) Endpoint() (Endpoint, error) {
-	p := Endpoint{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
+// Options returns how to connect to the remote, except for Dial and TLS; plain says that it uses no
+// TLS. For a namespace of this gateway, Address is "". Errors contain no secrets.
+func (m *Remote) Options() (o remote.Options, plain bool, err error) {
+	o = remote.Options{
+		Name: m.Name, Window: m.Window, Pulls: m.Pull, User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key,
+		Batches: m.ConnectionString != "" || m.Policy != "" || m.Namespace != "",
+	}
+	if m.Batches != nil {
+		o.Batches = *m.Batches
+	}
 	address := ""
 	switch {
 	case m.ConnectionString != "":
 		c, err := auth.ParseConnectionString(m.ConnectionString)
 		if err != nil {
-			return Endpoint{}, err
+			return o, false, err
 		}
-		p.Policy, p.Key, p.Sign, p.Entity, p.Plain, address = c.KeyName, c.Key, c.Signature, c.EntityPath, c.Emulator, c.Host
+		o.Policy, o.Key, o.Signature, o.Entity, plain, address = c.KeyName, c.Key, c.Signature, c.EntityPath, c.Emulator, c.Host
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
-			return Endpoint{}, core.Refuse(core.InvalidArgument, "the value is not an address of the form amqps://host:port or amqp://host:port: write one, and set the credentials in username and password, or in policy and key")
+			return o, false, core.Refuse(core.InvalidArgument, "the value is not an address of the form amqps://host:port or amqp://host:port: write one, and set the credentials in username and password, or in policy and key")
 		}
-		p.Plain, address = u.Scheme == "amqp", u.Host
+		plain, address = u.Scheme == "amqp", u.Host
 	default:
-		p.Host = m.Namespace + ".localhost"
-		return p, nil
+		o.Host = m.Namespace + ".localhost"
+		return o, false, nil
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host, port = strings.Trim(address, "[]"), "5671"
-		if p.Plain {
+		if plain {
 			port = "5672"
 		}
 	}
-	p.Address, p.Host = net.JoinHostPort(host, port), host
-	if m.ServerName != "" {
-		p.Host = m.ServerName
-	}
-	return p, nil
-}
-
-func (m *Remote) TakesBatches() bool {
-	if m.Batches != nil {
-		return *m.Batches
-	}
-	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
+	o.Address, o.Host = net.JoinHostPort(host, port), cmp.Or(m.ServerName, host)
+	return o, plain, nil
 }
 
 func (m *Remote) validate(path, self string, taken *names, r *report) {
@@ -114,7 +103,7 @@ func (m *Remote) validateEndpoint(path, self string, r *report) {
 		r.add(path, "the remote has %d addresses: set exactly one of connection-string, url and namespace", named)
 		return
 	}
-	if _, err := m.Endpoint(); err != nil {
+	if _, _, err := m.Options(); err != nil {
 		at := path + ".url"
 		if m.ConnectionString != "" {
 			at = path + ".connection-string"

@@ -7,38 +7,45 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
+type endpoint struct {
+	Address, Host               string
+	Plain                       bool
+	User, Password, Policy, Key string
+}
+
 func TestRemotesAreReached(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		remote  config.Remote
-		want    config.Endpoint
+		want    endpoint
 		batches bool
 	}{
 		"a Service Bus": {
 			config.Remote{ConnectionString: "Endpoint=sb://hq.servicebus.windows.net/;SharedAccessKeyName=p;SharedAccessKey=k"},
-			config.Endpoint{Address: "hq.servicebus.windows.net:5671", Host: "hq.servicebus.windows.net", Policy: "p", Key: "k"},
+			endpoint{Address: "hq.servicebus.windows.net:5671", Host: "hq.servicebus.windows.net", Policy: "p", Key: "k"},
 			true,
 		},
 		"an emulator": {
 			config.Remote{ConnectionString: "Endpoint=sb://localhost:7000;SharedAccessKeyName=p;SharedAccessKey=k;UseDevelopmentEmulator=true;"},
-			config.Endpoint{Address: "localhost:7000", Host: "localhost", Plain: true, Policy: "p", Key: "k"},
+			endpoint{Address: "localhost:7000", Host: "localhost", Plain: true, Policy: "p", Key: "k"},
 			true,
 		},
 		"a broker": {
 			config.Remote{URL: "amqp://rabbit", Username: "u", Password: "w"},
-			config.Endpoint{Address: "rabbit:5672", Host: "rabbit", Plain: true, User: "u", Password: "w"},
+			endpoint{Address: "rabbit:5672", Host: "rabbit", Plain: true, User: "u", Password: "w"},
 			false,
 		},
 		"by another name": {
 			config.Remote{URL: "amqps://[::1]:9", ServerName: "hq", Policy: "p", Key: "k"},
-			config.Endpoint{Address: "[::1]:9", Host: "hq", Policy: "p", Key: "k"},
+			endpoint{Address: "[::1]:9", Host: "hq", Policy: "p", Key: "k"},
 			true,
 		},
-		"a namespace": {config.Remote{Namespace: "billing"}, config.Endpoint{Host: "billing.localhost"}, true},
+		"a namespace": {config.Remote{Namespace: "billing"}, endpoint{Host: "billing.localhost"}, true},
 	} {
-		got, err := c.remote.Endpoint()
-		if err != nil || got != c.want || c.remote.TakesBatches() != c.batches {
-			t.Errorf("%s: got %+v, %v, batches %v, want %+v", name, got, err, c.remote.TakesBatches(), c.want)
+		o, plain, err := c.remote.Options()
+		got := endpoint{o.Address, o.Host, plain, o.User, o.Password, o.Policy, o.Key}
+		if err != nil || got != c.want || o.Batches != c.batches {
+			t.Errorf("%s: got %+v, %v, batches %v, want %+v", name, got, err, o.Batches, c.want)
 		}
 	}
 }
