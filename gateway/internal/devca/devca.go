@@ -51,7 +51,7 @@ type Authority struct {
 	Path        string          // file with PEM
 	Certificate tls.Certificate // the server's, with its key
 
-	ca pair
+	ca tls.Certificate
 	o  Options
 }
 
@@ -66,21 +66,20 @@ func Open(dir string, o Options) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := openServer(dir, ca, o)
+	server, err := openServer(dir, &ca, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
+	return &Authority{PEM: certificatePEM(&ca), Path: Path(dir), Certificate: server, ca: ca, o: o}, nil
 }
 
 // Issue returns a certificate for host and, for each port, host:PORT. It stores no file.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
-	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
+	server, err := issue(&a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
 		return nil, fmt.Errorf("cannot create the development certificate for %s: %w", host, err)
 	}
-	certificate := server.tls()
-	return &certificate, nil
+	return &server, nil
 }
 
 // CA returns the authority's certificate in PEM, and creates the authority if there is none.
@@ -89,39 +88,39 @@ func CA(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ca.certificatePEM(), nil
+	return certificatePEM(&ca), nil
 }
 
-func openCA(dir string, now time.Time) (pair, error) {
+func openCA(dir string, now time.Time) (tls.Certificate, error) {
 	if err := durable.MkdirAll(dir); err != nil {
-		return pair{}, fmt.Errorf("cannot create the directory of the development CA: %w", err)
+		return tls.Certificate{}, fmt.Errorf("cannot create the directory of the development CA: %w", err)
 	}
 	path := filepath.Join(dir, caKeyFile)
 	ca, err := readPair(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if ca, err = newCA(now); err == nil {
-			err = durable.Create(path, 0o600, durable.Content(ca.pem()))
+			err = durable.Create(path, 0o600, durable.Content(pairPEM(&ca)))
 		}
 		if errors.Is(err, fs.ErrExist) { // another process created it first
 			ca, err = readPair(path)
 		}
 	}
 	if err != nil {
-		return pair{}, fmt.Errorf("cannot read or create the development CA: %w", err)
+		return tls.Certificate{}, fmt.Errorf("cannot read or create the development CA: %w", err)
 	}
-	if now.After(ca.cert.NotAfter) {
-		return pair{}, fmt.Errorf("the development CA in %s expired on %s: remove the file, start again, and install the new CA in the clients", path, ca.cert.NotAfter.Format(time.DateOnly))
+	if now.After(ca.Leaf.NotAfter) {
+		return tls.Certificate{}, fmt.Errorf("the development CA in %s expired on %s: remove the file, start again, and install the new CA in the clients", path, ca.Leaf.NotAfter.Format(time.DateOnly))
 	}
 	public := Path(dir)
-	if held, err := os.ReadFile(public); err != nil || !bytes.Equal(held, ca.certificatePEM()) {
-		if err := durable.Replace(public, 0o644, durable.Content(ca.certificatePEM())); err != nil {
-			return pair{}, fmt.Errorf("cannot store the certificate of the development CA: %w", err)
+	if held, err := os.ReadFile(public); err != nil || !bytes.Equal(held, certificatePEM(&ca)) {
+		if err := durable.Replace(public, 0o644, durable.Content(certificatePEM(&ca))); err != nil {
+			return tls.Certificate{}, fmt.Errorf("cannot store the certificate of the development CA: %w", err)
 		}
 	}
 	return ca, nil
 }
 
-func newCA(now time.Time) (pair, error) {
+func newCA(now time.Time) (tls.Certificate, error) {
 	owner, err := os.Hostname()
 	if err != nil {
 		owner = "unnamed"
@@ -137,24 +136,24 @@ func newCA(now time.Time) (pair, error) {
 	}, nil)
 }
 
-func openServer(dir string, ca pair, o Options) (pair, error) {
+func openServer(dir string, ca *tls.Certificate, o Options) (tls.Certificate, error) {
 	names, addresses := subjects(o)
 	path := filepath.Join(dir, serverFile)
 	// A new certificate replaces a file that is missing, is damaged or does not fit the options.
-	if held, err := readPair(path); err == nil && serves(held.cert, ca.cert, names, addresses, o.Now()) {
+	if held, err := readPair(path); err == nil && serves(held.Leaf, ca.Leaf, names, addresses, o.Now()) {
 		return held, nil
 	}
 	server, err := issue(ca, o)
 	if err == nil {
-		err = durable.Replace(path, 0o600, durable.Content(server.pem()))
+		err = durable.Replace(path, 0o600, durable.Content(pairPEM(&server)))
 	}
 	if err != nil {
-		return pair{}, fmt.Errorf("cannot create the development certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("cannot create the development certificate: %w", err)
 	}
 	return server, nil
 }
 
-func issue(ca pair, o Options) (pair, error) {
+func issue(ca *tls.Certificate, o Options) (tls.Certificate, error) {
 	names, addresses := subjects(o)
 	return sign(&x509.Certificate{
 		Subject:     pkix.Name{Organization: []string{"Crosstown"}, CommonName: "Crosstown development gateway"},
@@ -164,7 +163,7 @@ func issue(ca pair, o Options) (pair, error) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    names,
 		IPAddresses: addresses,
-	}, &ca)
+	}, ca)
 }
 
 func subjects(o Options) (names []string, addresses []net.IP) {
@@ -190,21 +189,22 @@ func serves(cert, ca *x509.Certificate, names []string, addresses []net.IP, now 
 		slices.EqualFunc(cert.IPAddresses, addresses, net.IP.Equal)
 }
 
-func sign(template *x509.Certificate, ca *pair) (pair, error) {
+func sign(template *x509.Certificate, ca *tls.Certificate) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return pair{}, err
+		return tls.Certificate{}, err
 	}
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return pair{}, err
+		return tls.Certificate{}, err
 	}
-	issuer, issuerKey := template, crypto.Signer(key)
+	issuer, issuerKey := template, crypto.PrivateKey(key)
 	if ca != nil {
-		issuer, issuerKey = ca.cert, ca.key
+		issuer, issuerKey = ca.Leaf, ca.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), issuerKey)
 	if err != nil {
-		return pair{}, err
+		return tls.Certificate{}, err
 	}
-	return newPair(key, der)
+	leaf, err := x509.ParseCertificate(der)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
