@@ -16,14 +16,8 @@ import (
 const emulatorReady = "Emulator Service is Successfully Up!"
 
 type announcement struct {
-	c         *config.Config
-	listeners []net.Listener
-	store     *store
-	about     core.About
-	cert      *certificate
-	dev       *devEndpoint
-	admin     net.Listener
-	newKeys   []config.NewKey
+	*server
+	about core.About
 }
 
 func (a *announcement) connections() (plain, secure, address string) {
@@ -42,7 +36,8 @@ func (a *announcement) text() string {
 	for _, ln := range a.listeners {
 		line("listening", "%s  AMQP and HTTP, %s", ln.Addr(), a.security(ln))
 	}
-	if a.c.RequireTLS == "off" && a.isPublic() {
+	public := slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
+	if a.c.RequireTLS == "off" && public {
 		line("warning", "clients on other machines may connect without TLS, and reveal their keys and messages to the network (require-tls: off)")
 	}
 	survival := "messages are lost at a restart"
@@ -75,8 +70,8 @@ func (a *announcement) text() string {
 		line("new key", "of policy %s: %s", k.Policy, k.Key)
 		line("", "(the key is stored in %s, and not printed again)", k.File)
 	}
-	if a.cert.ca != "" {
-		line("trust", "%s", a.cert.ca)
+	if a.certificate.ca != "" {
+		line("trust", "%s", a.certificate.ca)
 		line("", "(crosstown ca prints this certificate; set SSL_CERT_FILE for Go and .NET, NODE_EXTRA_CA_CERTS for Node)")
 	}
 	if a.dev != nil {
@@ -109,10 +104,6 @@ func (a *announcement) security(ln net.Listener) string {
 		return "over TLS; plain from this machine only"
 	}
 	return "plain and with TLS"
-}
-
-func (a *announcement) isPublic() bool {
-	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
 }
 
 func local(ln net.Listener) string {

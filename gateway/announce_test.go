@@ -22,7 +22,7 @@ func TestTheConnectionStringHasAPolicyWithAKey(t *testing.T) {
 	} {
 		c := config.Default()
 		c.Listen, c.Policies = []string{"0.0.0.0:5672"}, policies
-		a := announcement{c: c, listeners: []net.Listener{listener{address: "127.0.0.1:5672"}}, store: &store{}, cert: &certificate{}}
+		a := announcement{server: &server{c: c, listeners: []net.Listener{listener{address: "127.0.0.1:5672"}}, certificate: &certificate{}}}
 		if text := a.text(); !strings.Contains(text, want) || len(c.Policies) != len(policies) || c.Policies[0].Name != "operator" {
 			t.Errorf("got\n%s\nwant %s, and the policies %v unchanged", text, want, policies)
 		}

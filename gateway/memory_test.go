@@ -33,7 +33,7 @@ func TestAMemoryStoreWithoutALimitIsAnnounced(t *testing.T) {
 		{"memory", "1MiB", false},
 		{"file", "", false},
 	} {
-		text := (&announcement{c: &config.Config{Store: c.store, Memory: c.setting}, listeners: []net.Listener{listener{address: "127.0.0.1:5672"}}, store: &store{}, cert: &certificate{}}).text()
+		text := (&announcement{server: &server{c: &config.Config{Store: c.store, Memory: c.setting}, listeners: []net.Listener{listener{address: "127.0.0.1:5672"}}, certificate: &certificate{}}}).text()
 		if got := strings.Contains(text, "The store may use this machine's memory"); got != c.want {
 			t.Errorf("%s with memory %q: announced is %v, want %v:\n%s", c.store, c.setting, got, c.want, text)
 		}

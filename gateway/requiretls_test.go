@@ -93,7 +93,7 @@ func TestOtherMachinesNeedTLS(t *testing.T) {
 		if c.MayBePlain("192.0.2.7:40000") != is.remote || c.MayBePlain("127.0.0.1:40000") != is.local || c.MayBePlain("[::1]:40000") != is.local {
 			t.Errorf("require-tls %s: other clients may be plain %t, local ones %t", is.require, c.MayBePlain("192.0.2.7:40000"), c.MayBePlain("127.0.0.1:40000"))
 		}
-		a := announcement{c: c, listeners: []net.Listener{listener{address: is.listener}}, store: &store{}, cert: &certificate{}}
+		a := announcement{server: &server{c: c, listeners: []net.Listener{listener{address: is.listener}}, certificate: &certificate{}}}
 		text := a.text()
 		if !strings.Contains(text, "AMQP and HTTP, "+is.shown+"\n") || !strings.Contains(text, is.connect) {
 			t.Errorf("require-tls %s at %s:\n%s", is.require, is.listener, text)

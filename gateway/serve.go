@@ -365,7 +365,7 @@ func (g *server) announce(ctx context.Context, st *store) error {
 	for _, line := range g.c.Skipped {
 		g.log.Warn(line)
 	}
-	return g.ready(&announcement{g.c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys})
+	return g.ready(&announcement{g, st.About(ctx)})
 }
 
 // awaitEnd returns an error only if the store has failed.

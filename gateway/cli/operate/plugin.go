@@ -16,13 +16,11 @@ import (
 
 func Plugin(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "plugin", Short: "List, reload, check and create plugins"})
-	c.AddCommand(pluginListCommand(environ), pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand())
+	c.AddCommand(
+		command.Asking(&cobra.Command{Use: "list", Short: "List the plugins of a gateway with their state", Args: cobra.NoArgs}, environ, command.About(http.MethodGet, api.PluginsPath), printStates),
+		pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand(),
+	)
 	return c
-}
-
-func pluginListCommand(environ []string) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the plugins of a gateway with their state", Args: cobra.NoArgs}
-	return command.Asking(c, environ, command.About(http.MethodGet, api.PluginsPath), printStates)
 }
 
 func pluginReloadCommand(environ []string) *cobra.Command {

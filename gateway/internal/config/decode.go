@@ -126,7 +126,11 @@ func convert(to reflect.Type, v any) (any, error) {
 		}
 		return n, err
 	case reflect.Float64:
-		return convertFloat(v)
+		f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
+		if err != nil {
+			err = fmt.Errorf("%v is not a number: write one such as 2 or 0.5", v)
+		}
+		return f, err
 	case reflect.Bool:
 		return convertBool(v)
 	case reflect.String:
@@ -162,14 +166,6 @@ func convertInt(v any) (any, error) {
 		return nil, fmt.Errorf("%v is not a whole number: write one such as 10", v)
 	}
 	return n, nil
-}
-
-func convertFloat(v any) (any, error) {
-	f, err := strconv.ParseFloat(fmt.Sprint(v), 64)
-	if err != nil {
-		return nil, fmt.Errorf("%v is not a number: write one such as 2 or 0.5", v)
-	}
-	return f, nil
 }
 
 func convertBool(v any) (any, error) {

@@ -81,7 +81,8 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the resource attributes of traces, such as OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	t := &Tracing{exporter: newExporter(inner, o.Endpoint, o.Logger), sample: o.Sample}
+	t := &Tracing{exporter: &exporter{inner: inner, log: o.Logger, endpoint: o.Endpoint}, sample: o.Sample}
+	t.exporter.stopped, t.exporter.giveUp = context.WithCancel(context.Background())
 	t.held, _ = lru.New[core.LockToken, trace.SpanContext](maxHeld) // the size is valid
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithBatcher(t.exporter), sdk.WithResource(about),
@@ -129,12 +130,6 @@ type exporter struct {
 	mu      sync.Mutex
 	failing bool
 	dropped int // since exports began to fail
-}
-
-func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exporter {
-	e := &exporter{inner: inner, log: log, endpoint: endpoint}
-	e.stopped, e.giveUp = context.WithCancel(context.Background())
-	return e
 }
 
 // ExportSpans exports spans. It logs a failure only once; the SDK would print it each time.
