@@ -87,10 +87,6 @@ func appendNumber(dst []byte, name string, n int64) []byte {
 	return closeElement(strconv.AppendInt(openElement(dst, name), n, 10), name)
 }
 
-func appendBool(dst []byte, name string, v bool) []byte {
-	return closeElement(strconv.AppendBool(openElement(dst, name), v), name)
-}
-
 // appendTime appends a time for .NET, whose zero time is that of Go.
 func appendTime(dst []byte, name string, t time.Time) []byte {
 	return closeElement(t.UTC().AppendFormat(openElement(dst, name), "2006-01-02T15:04:05.9999999Z"), name)

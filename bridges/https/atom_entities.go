@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -259,7 +260,7 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	case *int:
 		return appendNumber(dst, s.Name, int64(*v))
 	case *bool:
-		return appendBool(dst, s.Name, *v)
+		return appendElement(dst, s.Name, strconv.FormatBool(*v))
 	case *core.Status:
 		return appendElement(dst, s.Name, string(*v))
 	case *[]core.AccessRule:

@@ -59,10 +59,6 @@ func isHopeless(err error) bool {
 	}
 }
 
-func (r *Remote) tooLarge(size int, limit uint64) error {
-	return core.Refuse(core.TooLarge, "The message would be sent as %d bytes, and the remote '%s' accepts at most %d.", size, r.o.Name, limit)
-}
-
 func unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("the remote did not answer in time: %w", ctx.Err())

@@ -129,7 +129,7 @@ func (s *sending) encode(ms []*core.Message) {
 	for i, m := range ms {
 		s.encoded[i] = amqp.AppendMessage(make([]byte, 0, m.Size()+64), m)
 		if n := len(s.encoded[i]); limit > 0 && uint64(n) > limit {
-			s.answers[i] = s.r.tooLarge(n, limit)
+			s.answers[i] = core.Refuse(core.TooLarge, "The message would be sent as %d bytes, and the remote '%s' accepts at most %d.", n, s.r.o.Name, limit)
 		}
 	}
 }

@@ -182,16 +182,12 @@ func (c *conn) tick(now time.Time) {
 		c.timer.Arm(c.beat(now))
 	}
 	if len(c.identity) == 0 || c.said || c.broken || c.drains != nil {
-		c.timer.Arm(later(c.deadline, now))
+		at := c.deadline
+		if !at.After(now) { // a goroutine still works
+			at = now.Add(time.Second)
+		}
+		c.timer.Arm(at)
 	}
-}
-
-// later returns the time at or, if at has passed because a goroutine still works, now + 1 s.
-func later(at, now time.Time) time.Time {
-	if at.After(now) {
-		return at
-	}
-	return now.Add(time.Second)
 }
 
 func (c *conn) panicked(err error) {
@@ -252,12 +248,8 @@ func (c *conn) beat(now time.Time) time.Time {
 			c.pinged = pingWaits
 		}
 	}
-	return sooner(c.ping, c.pong)
-}
-
-func sooner(a, b time.Time) time.Time {
-	if !b.IsZero() && b.Before(a) {
-		return b
+	if !c.pong.IsZero() && c.pong.Before(c.ping) {
+		return c.pong
 	}
-	return a
+	return c.ping
 }

@@ -40,13 +40,6 @@ type readBuffer struct {
 	readers [2]codec.Reader // by encoding; nil until it is needed
 }
 
-func (b *readBuffer) reader(e codec.Encoding) codec.Reader {
-	if b.readers[e] == nil {
-		b.readers[e] = frame.NewReader(e)
-	}
-	return b.readers[e]
-}
-
 func (b *readBuffer) free() {
 	if cap(b.data) > frame.Large { // messages may share its memory
 		return
@@ -129,7 +122,7 @@ func (c *conn) readFrame() (*request, error) {
 		return nil, err
 	}
 	c.heard.Store(time.Now().UnixNano())
-	if want := c.frameType(); kind != want {
+	if (kind == websocket.BinaryMessage) != (c.encoding == codec.MessagePack) {
 		return nil, faulty(closeEncoding, "The sub-protocol %s does not use frames of this type: JSON is sent as text frames, MessagePack as binary frames.", c.ws.Subprotocol())
 	}
 	b := readBuffers.Get().(*readBuffer)
@@ -280,10 +273,3 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 const messagesOfFrame = 8
 
 var errOver = errors.New("the connection has ended")
-
-func (c *conn) frameType() int {
-	if c.encoding == codec.MessagePack {
-		return websocket.BinaryMessage
-	}
-	return websocket.TextMessage
-}

@@ -34,7 +34,8 @@ func (c *conn) create(ctx context.Context, o call) (answer, error) {
 	if err := o.settings.apply(o.kind, &settings); err != nil {
 		return nil, err
 	}
-	if settings.EnablePartitioning && !o.names("SupportOrdering") {
+	ordering := func(s *core.Setting) bool { return s.Name == "SupportOrdering" }
+	if settings.EnablePartitioning && !slices.ContainsFunc(o.settings.given, ordering) {
 		settings.SupportOrdering = false // several partitions have no common order
 	}
 	if err := mayForward(o.id, &core.Settings{}, &settings); err != nil {
@@ -44,10 +45,6 @@ func (c *conn) create(ctx context.Context, o call) (answer, error) {
 		return nil, err
 	}
 	return c.entity(ctx, o)
-}
-
-func (q *request) names(name string) bool {
-	return slices.ContainsFunc(q.settings.given, func(s *core.Setting) bool { return s.Name == name })
 }
 
 func (c *conn) update(ctx context.Context, o call) (answer, error) {

@@ -145,7 +145,10 @@ const maxID = 1<<53 - 1
 // id. Other errors are stored in the request, so that they are answered under its id.
 func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
-	r := b.reader(e)
+	if b.readers[e] == nil {
+		b.readers[e] = frame.NewReader(e)
+	}
+	r := b.readers[e]
 	if b.members, err = frame.Split(r, b.data, b.members[:0]); err != nil {
 		return nil, faulty(closeMalformed, "The frame is %v.", err)
 	}

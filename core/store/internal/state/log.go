@@ -389,10 +389,6 @@ func (q *queue) firstRow(until int64) *chunk {
 	return nil
 }
 
-func (q *queue) anyExpired(now int64) bool {
-	return q.expiries.due(now) != nil || q.firstRow(now) != nil
-}
-
 // firstExpired returns the message that expired first (of several, the lowest number), or nil.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)

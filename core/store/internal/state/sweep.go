@@ -48,11 +48,11 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 		}
 		t.becomeDue(q, e)
 	}
-	for q.anyExpired(t.now) {
+	for e := q.firstExpired(t.now); e != nil; e = q.firstExpired(t.now) {
 		if !t.spend(budget) {
 			return false
 		}
-		t.expire(q, q.firstExpired(t.now))
+		t.expire(q, e)
 	}
 	return true
 }

@@ -96,7 +96,6 @@ type appended struct {
 }
 
 type progress struct {
-	opened  Position
 	end     atomic.Uint64 // after the last appended frame
 	written atomic.Uint64 // everything before is in the files
 	synced  atomic.Uint64 // everything before is durable
@@ -148,7 +147,6 @@ func (l *Log) start(end Position) {
 	l.end.Store(uint64(end))
 	l.written.Store(uint64(end))
 	l.synced.Store(uint64(end))
-	l.opened = end
 	l.w.l = l
 	l.lookForSpace()
 	l.keep.Store(l.o.Keep)
