@@ -16,10 +16,10 @@ import (
 
 // receive answers with one message: with 201 if it is locked for the client, with 200 if it was
 // removed from the entity. If none arrives in time, it answers with 204.
-func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode) error {
-	id, address, err := b.enter(r, entity)
-	if err != nil {
-		return err
+func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
+	mode := core.PeekLock
+	if r.Method == http.MethodDelete {
+		mode = core.ReceiveAndDelete
 	}
 	wait, err := b.pollTime(r)
 	if err != nil {
@@ -28,7 +28,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	d, ok, err := bridges.Next(r.Context(), b.front, id, address, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
+	d, ok, err := bridges.Next(r.Context(), b.front, c.id, c.address, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,9 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 		return nil
 	}
 	visitOf(r).memory.Add(int64(d.Size()))
-	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
+	if r.Context().Err() != nil || b.deliver(w, r, c.entity, mode, d) != nil {
 		// The client has disconnected. Release a locked message; one that was removed is lost.
-		b.release(r.Context(), id, address, d)
+		b.release(r.Context(), c.id, c.address, d)
 	}
 	return nil
 }

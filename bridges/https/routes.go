@@ -87,14 +87,15 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		if !strings.EqualFold(segments[i], "messages") {
 			continue
 		}
-		allowed, ok := runtimeRoute(method, segments[i+1:])
+		c := runtimeCall{entity: strings.Join(segments[:i], "/"), below: segments[i+1:]}
+		route, ok := runtimeRoute(method, c.below)
 		if ok {
-			if answered, err := b.shareWithPage(w, r, allowed); answered || err != nil {
+			if answered, err := b.shareWithPage(w, r, route.methods); answered || err != nil {
 				return err
 			}
-			return b.runtime(w, r, strings.Join(segments[:i], "/"), segments[i+1:])
+			return b.runtime(w, r, route, c)
 		}
-		methods = cmp.Or(methods, allowed)
+		methods = cmp.Or(methods, route.methods)
 	}
 	if methods != "" && !slices.Contains(atomMethods, r.Method) {
 		return methodNotAllowed(r, methods)
@@ -108,21 +109,50 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 
 var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 
-// runtimeRoute reports whether the runtime API has method for a path; below has the path's segments
-// after /{entity}/messages. methods lists the methods that the path has, or is "".
-func runtimeRoute(method string, below []string) (methods string, ok bool) {
+// runtimeCall is a request to the runtime API.
+type runtimeCall struct {
+	entity  string   // as the path has it
+	below   []string // the path's segments after /{entity}/messages
+	id      core.Identity
+	address core.Address
+}
+
+type route struct {
+	name, methods string
+	do            func(*Bridge, http.ResponseWriter, *http.Request, runtimeCall) error
+}
+
+// runtimeRoute reports whether the runtime API has method for a path; see runtimeCall.below.
+func runtimeRoute(method string, below []string) (at route, ok bool) {
 	switch {
 	case len(below) == 0:
-		return "POST", method == http.MethodPost
+		return route{"send", "POST", (*Bridge).send}, method == http.MethodPost
 	case len(below) == 1 && strings.EqualFold(below[0], "head"):
-		return "POST, DELETE", method == http.MethodPost || method == http.MethodDelete
+		return route{"receive", "POST, DELETE", (*Bridge).receive}, method == http.MethodPost || method == http.MethodDelete
 	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
-		return "GET", method == http.MethodGet
+		return route{"stream", "GET", (*Bridge).stream}, method == http.MethodGet
 	case len(below) >= 2:
 		_, err := core.ParseLockToken(below[len(below)-1])
-		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
+		return route{"settle", "DELETE, PUT, POST", (*Bridge).settle}, method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
 	}
-	return "", method == http.MethodPost
+	return route{}, method == http.MethodPost
+}
+
+func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, at route, c runtimeCall) (err error) {
+	if at.do == nil {
+		return core.Refuse(core.NotFound, "The resource does not exist: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
+	}
+	on(w, at.name)
+	if c.id, err = b.authorize(r, c.entity); err != nil {
+		return err
+	}
+	if c.address, err = core.ParseAddress(c.entity); err == nil && c.address.Management {
+		err = core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", c.entity)
+	}
+	if err != nil {
+		return err
+	}
+	return at.do(b, w, r, c)
 }
 
 func (b *Bridge) mounted(path string) (string, http.Handler) {
@@ -157,30 +187,6 @@ func splitPath(u *url.URL) ([]string, error) {
 		segments[i] = decoded
 	}
 	return segments, nil
-}
-
-func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
-	switch {
-	case len(below) == 0:
-		on(w, "send")
-		return b.send(w, r, entity)
-	case len(below) == 1 && strings.EqualFold(below[0], "head"):
-		on(w, "receive")
-		mode := core.PeekLock
-		if r.Method == http.MethodDelete {
-			mode = core.ReceiveAndDelete
-		}
-		return b.receive(w, r, entity, mode)
-	case len(below) == 1 && strings.EqualFold(below[0], "stream"):
-		on(w, "stream")
-		return b.stream(w, r, entity)
-	case len(below) >= 2:
-		on(w, "settle")
-		// The slashes of a message id need not be escaped.
-		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
-		return b.settle(w, r, entity, id, token)
-	}
-	return core.Refuse(core.NotFound, "The resource does not exist: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
 }
 
 func (b *Bridge) origin(r *http.Request) string {

@@ -11,12 +11,8 @@ import (
 
 const batchMediaType = "application/vnd.microsoft.servicebus.json"
 
-func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) error {
-	id, address, err := b.enter(r, entity)
-	if err != nil {
-		return err
-	}
-	tx, err := b.front.OpenSender(r.Context(), id, address, nil)
+func (b *Bridge) send(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
+	tx, err := b.front.OpenSender(r.Context(), c.id, c.address, nil)
 	if err != nil {
 		return err
 	}
@@ -37,16 +33,6 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	visitOf(r).memory.Release()
 	_ = respond(w, http.StatusCreated, nil) // the messages are stored, even if the client does not get the response
 	return nil
-}
-
-func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, address core.Address, err error) {
-	if id, err = b.authorize(r, entity); err != nil {
-		return nil, address, err
-	}
-	if address, err = core.ParseAddress(entity); err == nil && address.Management {
-		err = core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", entity)
-	}
-	return id, address, err
 }
 
 func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.Message, error) {

@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // settle completes (DELETE), abandons (PUT) or renews (POST) the lock in the path, and answers 200.
-func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message, lock string) error {
-	id, address, err := b.enter(r, entity)
-	if err != nil {
-		return err
-	}
+func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
+	id, address := c.id, c.address
+	last := len(c.below) - 1
+	message, lock := strings.Join(c.below[:last], "/"), c.below[last] // the slashes of a message id need not be escaped
 	token, err := core.ParseLockToken(lock)
 	if err != nil {
 		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid: %v.", lock, err)

@@ -27,11 +27,7 @@ const (
 // stream sends messages as server-sent events: by default those that the entity holds and then
 // those that arrive; with mode=receiveanddelete it removes the messages that it sends. It continues
 // until the client disconnects. If something else ends it, the last event says why.
-func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) error {
-	id, address, err := b.enter(r, entity)
-	if err != nil {
-		return err
-	}
+func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
 	q, err := readStreamQuery(r)
 	if err != nil {
 		return err
@@ -39,18 +35,18 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	closePlaces, err := b.opts.Streams.Open(fair.Of(id), fair.EventStreamPlaces)
+	closePlaces, err := b.opts.Streams.Open(fair.Of(c.id), fair.EventStreamPlaces)
 	if err != nil {
 		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds())))
 		return err
 	}
 	defer closePlaces()
-	out := newEvents(w, r, id, address)
+	out := newEvents(w, r, c.id, c.address)
 	defer out.close()
-	about := describeStream(r, id, entity, q.mode)
+	about := describeStream(r, c.id, c.entity, q.mode)
 	b.open.Store(about.ID, openStream{about, out})
 	defer b.open.Delete(about.ID)
-	leave, err := b.auth.Enter(id, out.expel)
+	leave, err := b.auth.Enter(c.id, out.expel)
 	if err != nil {
 		return err
 	}
@@ -65,7 +61,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	}
 	tracking := refusals.NewTracking()
 	if !errors.Is(err, errGone) {
-		b.told(r, entity, tracking, err)
+		b.told(r, c.entity, tracking, err)
 	}
 	out.end(err, tracking)
 	return nil
