@@ -59,8 +59,7 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	if err := b.roomFor(ctx, subscriptions, cmp.Or(b.options.Limits.MaxSubscriptions, maxSubscriptions), "The topic '%s' has %d subscriptions, which is the limit: delete one first.", topic.Name); err != nil {
 		return core.Entity{}, err
 	}
-	room, err := b.roomForRule(ctx, topic.Name, rule.Filter.Kind, weightOf(&rule))
-	if err != nil {
+	if err := b.makeRoomForRule(ctx, topic.Name, rule.Filter.Kind, weightOf(&rule)); err != nil {
 		return core.Entity{}, err
 	}
 	rule.CreatedAt = b.store.Now()
@@ -71,7 +70,6 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	if err != nil {
 		return made, err
 	}
-	room.add(rule.Filter.Kind, weightOf(&rule))
 	if err := b.store.TouchEntities(ctx, b.ns.ID, map[string]time.Time{topic.Name: made.CreatedAt}); err != nil {
 		b.log.Warn("cannot record when a topic was last used; trying again when it is used next", "entity", topic.Name, "err", err)
 	}

@@ -30,9 +30,9 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 	return c, b.evaluator.Plugins.Check(c)
 }
 
-// filterCounts estimates the number of rules of a topic: those at the last count, plus those
-// created through this gateway since. A count reads all subscriptions, so it is repeated only when
-// it is old or when the estimate reaches a limit.
+// filterCounts estimates the number of rules of a topic: those at the last count, plus those that
+// this gateway has since tried to create. A count reads all subscriptions, so it is repeated only
+// when it is old or when the estimate reaches a limit.
 type filterCounts struct {
 	mu      sync.Mutex
 	filters [2]int // rules with SQL filters, and others, as weightOf counts them
@@ -45,14 +45,15 @@ func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// roomForRule refuses rules of kind k and this total weight if they exceed the topic's limit.
-func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) (*filterCounts, error) {
+// makeRoomForRule counts rules of kind k and this total weight as created, or refuses them if they
+// exceed the topic's limit.
+func (b *Broker) makeRoomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) error {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if e.topic == nil {
-		return nil, b.ns.NotFound(topic)
+		return b.ns.NotFound(topic)
 	}
 	c, sort := &e.filters, filterIndex(k)
 	c.mu.Lock()
@@ -64,7 +65,7 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 	if c.filters[sort]+weight > limit || time.Since(c.at) > filterCountsAge {
 		t, err := b.topic(ctx, topic)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.filters, c.at = [2]int{}, time.Now()
 		for i := range t.Subscriptions {
@@ -74,9 +75,10 @@ func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKin
 		}
 	}
 	if c.filters[sort]+weight > limit {
-		return nil, core.Refuse(core.QuotaExceeded, "The topic '%s' has %d rules %s SQL filters, and %d more would exceed the limit of %d (a rule with a filter or action of more than %d bytes counts as several): delete rules first.", topic, c.filters[sort], with, weight, limit, core.SQLLengthOfOne)
+		return core.Refuse(core.QuotaExceeded, "The topic '%s' has %d rules %s SQL filters, and %d more would exceed the limit of %d (a rule with a filter or action of more than %d bytes counts as several): delete rules first.", topic, c.filters[sort], with, weight, limit, core.SQLLengthOfOne)
 	}
-	return c, nil
+	c.filters[sort] += weight
+	return nil
 }
 
 func filterIndex(k core.FilterKind) int {
@@ -84,12 +86,6 @@ func filterIndex(k core.FilterKind) int {
 		return 0
 	}
 	return 1
-}
-
-func (c *filterCounts) add(k core.FilterKind, weight int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.filters[filterIndex(k)] += weight
 }
 
 func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
@@ -106,8 +102,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		return core.Rule{}, err
 	}
 	topic, _, _ := core.SplitSubscription(ent.Name)
-	room, err := b.roomForRule(ctx, topic, r.Filter.Kind, weightOf(&r))
-	if err != nil {
+	if err := b.makeRoomForRule(ctx, topic, r.Filter.Kind, weightOf(&r)); err != nil {
 		return core.Rule{}, err
 	}
 	r.CreatedAt = b.store.Now()
@@ -118,9 +113,6 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 		}
 		return core.RuleChange{Rule: r}, compiled, nil
 	})
-	if err == nil {
-		room.add(r.Filter.Kind, weightOf(&r))
-	}
 	return r, err
 }
 
@@ -132,9 +124,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 	if _, err := b.checkRule(&r); err != nil {
 		return core.Rule{}, err
 	}
-	var room *filterCounts // nil if r counts as one rule: then it can replace the old rule even in a full topic
-	weight := weightOf(&r)
-	if weight > 1 {
+	if weight := weightOf(&r); weight > 1 { // otherwise r can replace the old rule even in a full topic
 		old, err := b.Rule(ctx, id, subscription, r.Name)
 		if err != nil {
 			return core.Rule{}, err
@@ -143,7 +133,7 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 			weight = max(weight-weightOf(&old), 0)
 		}
 		topic, _, _ := core.SplitSubscription(subscription)
-		if room, err = b.roomForRule(ctx, topic, r.Filter.Kind, weight); err != nil {
+		if err := b.makeRoomForRule(ctx, topic, r.Filter.Kind, weight); err != nil {
 			return core.Rule{}, err
 		}
 	}
@@ -155,9 +145,6 @@ func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription 
 		compiled, err := rules.Compile(r) // again, because an action can use the rule's name
 		return core.RuleChange{Rule: r}, compiled, err
 	})
-	if err == nil && room != nil {
-		room.add(r.Filter.Kind, weight)
-	}
 	return r, err
 }
 
