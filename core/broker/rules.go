@@ -271,16 +271,18 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m
 	if err != nil {
 		return nil, err
 	}
-	all := []core.Judgement{}
 	if trial != nil {
-		all, t.Subscriptions = rt.TestAll(trial), nil
+		t.Subscriptions = nil
 	}
-	for i := range t.Subscriptions {
-		judged, err := rt.TestSubscription(ctx, b.ns.View(t.Subscriptions[i]))
-		if err != nil {
-			return nil, err
-		}
+	all, err := rt.Test(ctx, nil, trial)
+	for i := 0; i < len(t.Subscriptions) && err == nil; i++ {
+		s := b.ns.View(t.Subscriptions[i])
+		var judged []core.Judgement
+		judged, err = rt.Test(ctx, s, s.Rules)
 		all = append(all, judged...)
+	}
+	if err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(all, func(x, y core.Judgement) int { return cmp.Compare(rank(&x), rank(&y)) })
 	return all, nil

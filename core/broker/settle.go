@@ -90,9 +90,7 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, to
 			e.receivers.Circuit().Renewed(part, renewals)
 		}
 		for i := range renewals {
-			if r := &renewals[i]; r.Err != nil {
-				r.Err = b.ns.Locks([]error{r.Err}, v)[0]
-			}
+			renewals[i].Err = b.ns.Lock(renewals[i].Err, v)
 		}
 		return renewals
 	})

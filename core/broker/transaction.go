@@ -291,7 +291,7 @@ func (t *transaction) bindTo(ctx context.Context, p location, messages, others i
 	if !entity.IsEmptyWork(&work) {
 		work.Check = true
 		if _, err := p.e.tryCommit(ctx, nil, v, v.Queues[p.sub][p.partition], work); err != nil {
-			return t.b.ns.Locks([]error{err}, v)[0]
+			return t.b.ns.Lock(err, v)
 		}
 	}
 	if err := t.enlist(messages, others); err != nil {

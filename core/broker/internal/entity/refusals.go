@@ -86,16 +86,17 @@ func (n *Namespace) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks treats each error in errs like Refusal, but turns NotFound into ErrLockLost.
+// Lock treats err like Refusal, but turns NotFound into ErrLockLost.
+func (n *Namespace) Lock(err error, v *View) error {
+	if core.CodeOf(err) == core.NotFound {
+		return ErrLockLost
+	}
+	return n.Refusal(err, &v.Entity)
+}
+
 func (n *Namespace) Locks(errs []error, v *View) []error {
-	for i, err := range errs {
-		switch {
-		case err == nil:
-		case core.CodeOf(err) == core.NotFound:
-			errs[i] = ErrLockLost
-		default:
-			errs[i] = n.Refusal(err, &v.Entity)
-		}
+	for i := range errs {
+		errs[i] = n.Lock(errs[i], v)
 	}
 	return errs
 }

@@ -45,21 +45,19 @@ func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.
 	}, nil
 }
 
-func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
-	all := make([]core.Judgement, 0, len(trial))
-	for _, r := range trial {
-		all = append(all, rt.show(rt.test(r)))
-	}
-	return all
-}
-
-func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []core.Judgement, err error) {
-	s := member{View: v}
-	for _, r := range s.Rules {
+// Test evaluates rules. If v is not nil, they are rules of this subscription.
+func (rt *Tester) Test(ctx context.Context, v *entity.View, rs []core.Rule) ([]core.Judgement, error) {
+	all := make([]core.Judgement, 0, len(rs))
+	for _, r := range rs {
 		if ctx.Err() != nil {
 			return nil, entity.ErrTimeout
 		}
-		all = append(all, rt.show(rt.testFor(&s, r)))
+		e := rules.Explain(r, rt.message, rt.facts)
+		j := core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
+		if v != nil {
+			rt.copyFor(&member{View: v}, &j)
+		}
+		all = append(all, rt.show(j))
 	}
 	return all, nil
 }
@@ -90,24 +88,18 @@ func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Del
 	return all
 }
 
-func (rt *Tester) test(r core.Rule) core.Judgement {
-	e := rules.Explain(r, rt.message, rt.facts)
-	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
-}
-
-func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
-	j := rt.test(r)
+// copyFor turns a rule's result into what the subscription s gets.
+func (rt *Tester) copyFor(s *member, j *core.Judgement) {
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)
 	if j.Message == nil {
-		return j
+		return
 	}
-	if err := s.checkChanged(r.Name, rt.message, j.Message, rt.index); err != nil {
+	if err := s.checkChanged(j.Rule, rt.message, j.Message, rt.index); err != nil {
 		j.Err, j.Message = err, nil
-		return j
+		return
 	}
 	got := s.copy(rt.topic, rt.index, j.Message)
 	if j.Message = got.Message; got.To.Sub == core.DeadLetter {
 		j.Why = append(j.Why, "the subscription dead-letters the message: "+core.DescriptionNoSession)
 	}
-	return j
 }
