@@ -28,3 +28,10 @@ func After(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
+
+// Timer returns a timer that calls f when it fires. It does not run until it is reset.
+func Timer(f func()) *time.Timer {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
+}

@@ -34,9 +34,12 @@ type sessionHub struct {
 // e.mu is held.
 func newSessionHub(e *Entity) *sessionHub {
 	h := &sessionHub{e: e, held: map[core.SessionKey]*Session{}, all: map[*Session]struct{}{}}
+	h.retireTimer = wake.Timer(h.retireIdle)
 	v := e.View()
 	for i := range v.Queues[core.Main] {
-		h.finders = append(h.finders, &sessionFinder{hub: h, index: i})
+		f := &sessionFinder{hub: h, index: i}
+		f.timer, f.holdersTimer = wake.Timer(f.endPause), wake.Timer(f.wakeHolders)
+		h.finders = append(h.finders, f)
 	}
 	for i, s := range h.finders {
 		h.unwatch = append(h.unwatch, v.Queues[core.Main][i].Watch(core.WakeFunc(func(key core.SessionKey) { h.wake(s, key) })))
@@ -95,11 +98,7 @@ func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 		return
 	}
 	s.holdersDue = at
-	if s.holdersTimer != nil {
-		s.holdersTimer.Reset(pause)
-	} else {
-		s.holdersTimer = time.AfterFunc(pause, s.wakeHolders)
-	}
+	s.holdersTimer.Reset(pause)
 }
 
 func (s *sessionFinder) wakeHolders() {
@@ -225,14 +224,9 @@ func (h *sessionHub) busy() bool {
 
 // retireLater makes the hub end after IdleLife without sessions and calls. h.mu is held.
 func (h *sessionHub) retireLater() {
-	if h.ended != nil || len(h.all) > 0 || h.accepting > 0 {
-		return
+	if h.ended == nil && len(h.all) == 0 && h.accepting == 0 {
+		h.retireTimer.Reset(IdleLife)
 	}
-	if h.retireTimer == nil {
-		h.retireTimer = time.AfterFunc(IdleLife, h.retireIdle)
-		return
-	}
-	h.retireTimer.Reset(IdleLife)
 }
 
 func (h *sessionHub) retireIdle() {
@@ -252,15 +246,10 @@ func (h *sessionHub) stop(err error) {
 	stopped := h.ended != nil
 	if !stopped {
 		h.ended = err
-		if h.retireTimer != nil {
-			h.retireTimer.Stop()
-		}
+		h.retireTimer.Stop()
 		for _, s := range h.finders {
-			for _, t := range [...]*time.Timer{s.timer, s.holdersTimer} {
-				if t != nil {
-					t.Stop()
-				}
-			}
+			s.timer.Stop()
+			s.holdersTimer.Stop()
 		}
 	}
 	h.mu.Unlock()

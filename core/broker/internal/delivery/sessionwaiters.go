@@ -68,7 +68,7 @@ func (h *sessionHub) stopTimers() {
 		return
 	}
 	for _, s := range h.finders {
-		if s.timer != nil && s.backoff == 0 {
+		if s.backoff == 0 {
 			s.timer.Stop()
 		}
 	}
@@ -178,10 +178,8 @@ func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	case !next.IsZero():
 		pause = min(pause, max(next.Sub(e.Now()), time.Millisecond))
 	}
-	if f.timer != nil {
-		f.timer.Stop()
-	}
+	f.timer.Stop()
 	if f.hub.ended == nil && !f.ready && (len(f.hub.waiters) > 0 || f.backoff > 0) {
-		f.timer = time.AfterFunc(pause, f.endPause)
+		f.timer.Reset(pause)
 	}
 }

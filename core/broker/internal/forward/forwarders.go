@@ -309,7 +309,9 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 		}
 	}
 	for i := range ent.Partitions {
-		f.partitions = append(f.partitions, &partitionForwarder{parent: f, index: i})
+		pf := &partitionForwarder{parent: f, index: i}
+		pf.timer = wake.Timer(pf.elapsed)
+		f.partitions = append(f.partitions, pf)
 	}
 	s.byKey[key] = f
 	s.byName[f.name] = append(s.byName[f.name], f)

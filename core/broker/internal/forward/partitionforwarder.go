@@ -109,12 +109,7 @@ func (pf *partitionForwarder) wakeAt(at time.Time) {
 // wakeAfter sets the timer, unless it already fires earlier. pf.mu is held.
 func (pf *partitionForwarder) wakeAfter(pause time.Duration) {
 	due := time.Now().Add(pause)
-	switch {
-	case pf.stopped || !pf.due.IsZero() && !due.Before(pf.due):
-	case pf.timer == nil:
-		pf.due = due
-		pf.timer = time.AfterFunc(pause, pf.elapsed)
-	default:
+	if !pf.stopped && (pf.due.IsZero() || due.Before(pf.due)) {
 		pf.due = due
 		pf.timer.Reset(pause)
 	}
@@ -141,9 +136,7 @@ func (pf *partitionForwarder) stop() {
 	}
 	pf.stopped = true
 	pf.unwatch()
-	if pf.timer != nil {
-		pf.timer.Stop()
-	}
+	pf.timer.Stop()
 	if !pf.queued {
 		pf.queued = true
 		pf.parent.set.enqueue(pf)
