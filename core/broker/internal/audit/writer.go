@@ -124,7 +124,11 @@ func (a *Writer) Begin(by core.Party, from string) *Trail {
 	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
+// Match notes what the rules of a topic have made of m: nothing, if there are no events.
 func (x *Trail) Match(m *core.Message, events []core.Event) {
+	if len(events) == 0 {
+		events = []core.Event{{Kind: core.EventUnmatched}}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.matched[m] = events

@@ -94,7 +94,6 @@ type forwarder struct {
 	key         forwarderKey
 	name        string
 	to          string // the destination, as forwardTarget returns it; "": each message has its own
-	temporary   bool
 	remote      string // the folded name of the remote to which messages go; "": none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
@@ -301,7 +300,6 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 		return f
 	}
 	f := &forwarder{set: s, key: key, name: core.FoldName(ent.Name), to: forwardTarget(&ent.Settings, sub)}
-	f.temporary = f.to == ""
 	if remote, _, ok := core.SplitRemote(f.to); ok {
 		f.remote = remote
 		if s.remotes[remote] == nil {

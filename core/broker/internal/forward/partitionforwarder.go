@@ -181,7 +181,7 @@ func (pf *partitionForwarder) serve(ctx context.Context) {
 		pf.wakeAfter(next.pause)
 	}
 	pf.idle = next.pause == 0
-	rest := pf.idle && pf.parent.temporary
+	rest := pf.idle && pf.parent.to == ""
 	pf.mu.Unlock()
 	if rest {
 		pf.parent.set.retireIfIdle(pf.parent)

@@ -110,7 +110,12 @@ func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*
 	}
 	ss := &Subscriptions{Version: t.Version, members: make([]member, len(t.Subscriptions))}
 	compiled := make([][]*rules.Rule, len(t.Subscriptions))
-	known := old.byID()
+	known := map[string]member{}
+	if old != nil {
+		for _, m := range old.members {
+			known[m.ID] = m
+		}
+	}
 	for i := range t.Subscriptions {
 		m, ok := known[t.Subscriptions[i].ID]
 		if !ok || m.Revision != t.Subscriptions[i].Revision {

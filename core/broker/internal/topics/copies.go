@@ -11,7 +11,8 @@ import (
 
 var matchBuffers = sync.Pool{New: func() any { return new([]rules.Copy) }}
 
-func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint16, m *core.Message, f rules.Facts) []core.Copy {
+// copies appends the copies of m to dst and, if events is not nil, an event for each to events.
+func (ss *Subscriptions) copies(dst []core.Copy, events *[]core.Event, topic *entity.View, index uint16, m *core.Message, f rules.Facts) []core.Copy {
 	found := matchBuffers.Get().(*[]rules.Copy)
 	*found = ss.set.Match((*found)[:0], m, f)
 	defer func() {
@@ -20,6 +21,12 @@ func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint1
 	}()
 	first := len(dst)
 	dst = slices.Grow(dst, len(*found))
+	fault := func(own *member, err error) {
+		before := len(dst)
+		if dst = own.appendFault(dst, first, index, m, err); events != nil && len(dst) > before {
+			*events = append(*events, own.matched(&dst[before], nil, m, f))
+		}
+	}
 	for i := range *found {
 		c := &(*found)[i]
 		own := &ss.members[c.Sub]
@@ -27,14 +34,16 @@ func (ss *Subscriptions) copies(dst []core.Copy, topic *entity.View, index uint1
 			c.Err = own.checkChanged(c.Rule.Name(), m, c.Message, index)
 		}
 		if c.Err != nil {
-			dst = own.appendFault(dst, first, index, m, c.Err)
+			fault(own, c.Err)
 			continue
 		}
 		dst = append(dst, own.copy(topic, index, c.Message))
+		if events != nil {
+			*events = append(*events, own.matched(&dst[len(dst)-1], c.Rule, m, f))
+		}
 	}
 	for _, i := range ss.uncompiled {
-		own := &ss.members[i]
-		dst = own.appendFault(dst, first, index, m, own.err)
+		fault(&ss.members[i], ss.members[i].err)
 	}
 	return dst
 }

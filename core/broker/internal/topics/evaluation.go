@@ -27,6 +27,7 @@ type Evaluation struct {
 	room      room
 
 	made    []core.Publication
+	events  []core.Event // of the message that is being evaluated, if there is a trail
 	byGroup [][]core.Publication
 }
 
@@ -75,7 +76,11 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 				p.Source = x.due[at].LockToken
 			}
 			from := len(copies)
-			copies = x.subs.copies(copies, x.topic, x.partition, entity.WithoutMoveKey(m), x.factsOf(len(x.made)))
+			var events *[]core.Event
+			if x.trail != nil {
+				x.events, events = nil, &x.events
+			}
+			copies = x.subs.copies(copies, events, x.topic, x.partition, entity.WithoutMoveKey(m), x.factsOf(len(x.made)))
 			if err := x.room.takeCopies(ctx, m, len(copies)-from); err != nil {
 				x.made = x.made[:begun]
 				if at > first {
@@ -85,9 +90,11 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 				return nil, err
 			}
 			p.Copies = copies[from:len(copies):len(copies)]
+			if x.trail != nil {
+				x.trail.Match(m, x.events)
+			}
 			x.made = append(x.made, p)
 		}
-		x.note(begun)
 		x.byGroup = append(x.byGroup, x.made[begun:len(x.made):len(x.made)])
 	}
 	if x.undecoded != nil {
@@ -95,16 +102,6 @@ func (x *Evaluation) Next(ctx context.Context) ([][]core.Publication, error) {
 		return nil, x.undecoded
 	}
 	return x.byGroup[first:], nil
-}
-
-func (x *Evaluation) note(i int) {
-	if x.trail == nil {
-		return
-	}
-	for ; i < len(x.made); i++ {
-		m := x.made[i].Message
-		x.trail.Match(m, x.subs.matchEvents(x.made[i].Copies, m, x.factsOf(i)))
-	}
 }
 
 func (x *Evaluation) factsOf(i int) rules.Facts {

@@ -60,47 +60,18 @@ func (b *compiledRules) all() []*rules.Rule {
 	return list
 }
 
-func (ss *Subscriptions) byID() map[string]member {
-	if ss == nil {
-		return nil
+// matched returns the event of the copy c of msg. by is the rule whose action has made it, or nil.
+func (m *member) matched(c *core.Copy, by *rules.Rule, msg *core.Message, f rules.Facts) core.Event {
+	e := core.Event{Kind: core.EventMatched, Note: core.Note{Entity: m.Name}}
+	if c.To.Sub == core.DeadLetter {
+		e.Reason = audit.ReasonOf(c.Message.Properties)
 	}
-	known := make(map[string]member, len(ss.members))
-	for _, m := range ss.members {
-		known[m.ID] = m
+	if by != nil {
+		e.Rule = by.Name()
+	} else {
+		e.Rule = m.matchingRules(msg, f)
 	}
-	return known
-}
-
-func (ss *Subscriptions) matchEvents(copies []core.Copy, m *core.Message, f rules.Facts) []core.Event {
-	if len(copies) == 0 {
-		return []core.Event{{Kind: core.EventUnmatched}}
-	}
-	known := ss.byID()
-	events := make([]core.Event, 0, len(copies))
-	for i := range copies {
-		c := &copies[i]
-		own := known[c.To.Subscription]
-		if own.View == nil {
-			continue
-		}
-		e := core.Event{Kind: core.EventMatched, Note: core.Note{Entity: own.Name}}
-		if c.To.Sub == core.DeadLetter {
-			e.Reason = audit.ReasonOf(c.Message.Properties)
-		}
-		if by, ok := c.Message.Properties.Get(rules.PropertyRuleName); ok && own.hasAction(by) {
-			e.Rule, _ = by.(string)
-		} else {
-			e.Rule = own.matchingRules(m, f)
-		}
-		events = append(events, e)
-	}
-	return events
-}
-
-func (m *member) hasAction(name any) bool {
-	text, _ := name.(string)
-	r := m.rules.get(text)
-	return r != nil && r.Name() == text && r.HasAction()
+	return e
 }
 
 func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
