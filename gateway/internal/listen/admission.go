@@ -94,12 +94,8 @@ const (
 func (r reason) String() string { return [...]string{"strangers", "bytes", "connections"}[r] }
 
 func NewAdmission(o AdmissionOptions) *Admission {
-	if o.Connections <= 0 {
-		o.Connections = connectionsFor(Descriptors())
-	}
-	if o.Strangers <= 0 {
-		o.Strangers = min(maxStrangers, max(1, o.Connections/4))
-	}
+	o.Connections = cmp.Or(o.Connections, connectionsFor(Descriptors()))
+	o.Strangers = cmp.Or(o.Strangers, min(maxStrangers, max(1, o.Connections/4)))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	proven, _ := lru.New[netip.Addr, time.Time](maxRemembered) // the size is valid
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: proven}

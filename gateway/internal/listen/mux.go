@@ -50,9 +50,7 @@ type Mux struct {
 
 // New returns a Mux that owns listeners. It accepts no connection before Serve.
 func New(listeners []net.Listener, o Options) *Mux {
-	if o.Timeout <= 0 {
-		o.Timeout = 10 * time.Second
-	}
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Admission == nil {
 		o.Admission = NewAdmission(AdmissionOptions{Logger: o.Logger})

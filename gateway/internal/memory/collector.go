@@ -80,12 +80,18 @@ type usage struct {
 }
 
 func readUsage() usage {
-	s := []metrics.Sample{
-		{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/released:bytes"},
-		{Name: "/gc/heap/allocs:bytes"},
-		{Name: "/gc/heap/live:bytes"},
+	n := readMetrics("/memory/classes/total:bytes", "/memory/classes/heap/released:bytes", "/gc/heap/allocs:bytes", "/gc/heap/live:bytes")
+	return usage{taken: n[0] - n[1], allocated: n[2], live: n[3]}
+}
+
+func readMetrics(names ...string) []uint64 {
+	samples, values := make([]metrics.Sample, len(names)), make([]uint64, len(names))
+	for i, name := range names {
+		samples[i].Name = name
 	}
-	metrics.Read(s)
-	return usage{taken: s[0].Value.Uint64() - s[1].Value.Uint64(), allocated: s[2].Value.Uint64(), live: s[3].Value.Uint64()}
+	metrics.Read(samples)
+	for i := range samples {
+		values[i] = samples[i].Value.Uint64()
+	}
+	return values
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -171,16 +170,11 @@ func (w *Watch) tell(was fair.Level, u Usage) {
 }
 
 func readHeap() heap {
-	s := []metrics.Sample{
-		{Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/gc/heap/live:bytes"},
-		{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/released:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"},
-		{Name: "/memory/classes/heap/unused:bytes"},
-	}
-	metrics.Read(s)
-	at := func(i int) int64 { return int64(s[i].Value.Uint64()) }
+	n := readMetrics(
+		"/memory/classes/heap/objects:bytes", "/gc/heap/live:bytes", "/memory/classes/total:bytes",
+		"/memory/classes/heap/released:bytes", "/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes",
+	)
+	at := func(i int) int64 { return int64(n[i]) }
 	return heap{objects: at(0), live: at(1), others: at(2) - at(3) - at(4) - at(5) - at(0), taken: at(2) - at(3), limit: debug.SetMemoryLimit(-1)}
 }
 
@@ -203,9 +197,7 @@ func Pace() {
 
 // pace sets GOGC by the live memory, again after each collection. was is the percentage set last.
 func pace(was int) {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	part := partOf(live[0].Value.Uint64())
+	part := partOf(readMetrics("/gc/heap/live:bytes")[0])
 	if part > was+was/8 || part < was-was/8 { // setting it stops the program briefly
 		debug.SetGCPercent(part)
 	} else {

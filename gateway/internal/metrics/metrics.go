@@ -47,15 +47,9 @@ type Metrics struct {
 }
 
 func New(o Options) *Metrics {
-	if o.MaxEntities <= 0 {
-		o.MaxEntities = defaultEntities
-	}
-	if o.MaxNamespaces <= 0 {
-		o.MaxNamespaces = defaultNamespaces
-	}
-	if o.Refresh <= 0 {
-		o.Refresh = defaultRefresh
-	}
+	o.MaxEntities = cmp.Or(o.MaxEntities, defaultEntities)
+	o.MaxNamespaces = cmp.Or(o.MaxNamespaces, defaultNamespaces)
+	o.Refresh = cmp.Or(o.Refresh, defaultRefresh)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
 	m.spaces.own, m.spaces.others = semaphore.NewWeighted(int64(o.MaxEntities)), semaphore.NewWeighted(int64(o.MaxEntities))

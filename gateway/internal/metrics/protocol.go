@@ -11,16 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-var codes = core.Codes()
-
-var codeIndex = func() map[core.Code]int {
-	index := make(map[core.Code]int, len(codes))
-	for i, c := range codes {
-		index[c] = i
-	}
-	return index
-}()
-
 // Operations that manage entities have no metrics, because they are rare.
 const operations = intercept.Commit + 1
 
@@ -31,14 +21,17 @@ type protocol struct {
 	sent, delivered atomic.Uint64 // messages
 	operations      [operations]struct {
 		asked   atomic.Uint64
-		refused []atomic.Uint64
+		refused map[core.Code]*atomic.Uint64 // never changes
 	}
 }
 
 func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	p := &protocol{name: name}
 	for i := range p.operations {
-		p.operations[i].refused = make([]atomic.Uint64, len(codes))
+		p.operations[i].refused = map[core.Code]*atomic.Uint64{}
+		for _, code := range core.Codes() {
+			p.operations[i].refused[code] = new(atomic.Uint64)
+		}
 	}
 	m.registry.MustRegister(&collector{prometheus.Labels{"protocol": name}, p.show})
 	return p
@@ -93,8 +86,8 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	if err == nil {
 		return
 	}
-	if i, ok := codeIndex[core.CodeOf(err)]; ok {
-		p.operations[o].refused[i].Add(1)
+	if n := p.operations[o].refused[core.CodeOf(err)]; n != nil {
+		n.Add(1)
 	}
 }
 
@@ -107,9 +100,9 @@ func (p *protocol) show(s *scrape) {
 		if n := counts.asked.Load(); n > 0 {
 			s.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", float64(n), "operation", name)
 		}
-		for i := range counts.refused {
-			if n := counts.refused[i].Load(); n > 0 {
-				s.counter("refusals_total", "Operations that were refused or failed.", float64(n), "operation", name, "code", string(codes[i]))
+		for code, refused := range counts.refused {
+			if n := refused.Load(); n > 0 {
+				s.counter("refusals_total", "Operations that were refused or failed.", float64(n), "operation", name, "code", string(code))
 			}
 		}
 	}
