@@ -58,14 +58,6 @@ func adminHandler(metrics http.Handler) http.Handler {
 
 type adminPages struct{ shown atomic.Pointer[http.Handler] }
 
-func (p *adminPages) show(h http.Handler) {
-	if h == nil {
-		p.shown.Store(nil)
-		return
-	}
-	p.shown.Store(&h)
-}
-
 func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h := p.shown.Load(); h != nil {
 		(*h).ServeHTTP(w, r)

@@ -84,18 +84,15 @@ func (b *backend) take(ctx context.Context, c *config.Config) {
 	all := append([]core.Namespace{c.Own()}, c.Others()...)
 	b.directory.Configure(all)
 	for i := range all {
-		b.takeUp(ctx, all[i].Name, c.ContentsOf(all[i].Name), c.UpdateEntities)
-	}
-}
-
-func (b *backend) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
-	t := b.namespaces.of(name)
-	if t == nil {
-		return // a new namespace needs a restart
-	}
-	t.Broker.Select(selected(contents, b.namespaces.bodies))
-	if err := declare(ctx, t.Broker, contents, update, b.log); err != nil {
-		b.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
+		name, t := all[i].Name, b.namespaces.of(all[i].Name)
+		if t == nil {
+			continue // a new namespace needs a restart
+		}
+		contents := c.ContentsOf(name)
+		t.Broker.Select(selected(contents, b.namespaces.bodies))
+		if err := declare(ctx, t.Broker, contents, c.UpdateEntities, b.log); err != nil {
+			b.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
+		}
 	}
 }
 

@@ -313,8 +313,8 @@ func (b *backend) showAdmin() (hide func()) {
 	if listen.IsLoopback(b.c.AdminListen) {
 		shown = newHostNames(b.c, b.certificate, b.directory, b.c.AdminListen).guard(shown)
 	}
-	b.pages.show(shown)
-	return func() { b.pages.show(nil) }
+	b.pages.shown.Store(&shown)
+	return func() { b.pages.shown.Store(nil) }
 }
 
 func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler) {

@@ -23,12 +23,19 @@ type store struct {
 }
 
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
+	available, _ := memory.Available(memorySetting(c))
+	of := partsOf(available)
 	switch {
 	case c.KeepsFiles():
-		return fileStore(c, log)
+		opened, err := file.Open(filesDir(c), file.Options{
+			Sync: file.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot open the file store: %w. To use another directory, set --data; to use another store, set --store", err)
+		}
+		return &store{Store: opened, file: opened}, nil
 	case c.Store == "memory":
-		available, _ := memory.Available(memorySetting(c))
-		return &store{Store: memstore.New(memstore.Options{Remember: partsOf(available).remembered})}, nil
+		return &store{Store: memstore.New(memstore.Options{Remember: of.remembered})}, nil
 	default:
 		opened, err := redis.Open(ctx, c.Store, redis.Options{Logger: log})
 		if err != nil {
@@ -39,18 +46,6 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 }
 
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
-
-func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
-	available, _ := memory.Available(memorySetting(c))
-	of := partsOf(available)
-	opened, err := file.Open(filesDir(c), file.Options{
-		Sync: file.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the file store: %w. To use another directory, set --data; to use another store, set --store", err)
-	}
-	return &store{Store: opened, file: opened}, nil
-}
 
 // The channel closes when Redis has lost the store's data. It is nil for other stores.
 func (s *store) lost() <-chan struct{} {

@@ -45,7 +45,9 @@ is a string, and so is a VALUE in double quotes, such as "5".`,
 		putRule(environ, "update", "Replace a rule", "updated", (*https.AdminClient).UpdateRule),
 		managing(environ, "list TOPIC SUBSCRIPTION", "List a subscription's rules", listRules),
 		managing(environ, "show TOPIC SUBSCRIPTION NAME", "Show a rule", showRule),
-		managing(environ, "delete TOPIC SUBSCRIPTION NAME", "Delete a rule", deleteRule),
+		managing(environ, "delete TOPIC SUBSCRIPTION NAME", "Delete a rule", func(ctx context.Context, m *manager) error {
+			return m.done(m.DeleteRule(ctx, command.AnyIdentity, m.name(), m.args[2]), "deleted", "rule", m.ruleName())
+		}),
 		ruleTestCommand(environ),
 	)
 	return rule
@@ -151,10 +153,6 @@ func putRule(environ []string, use, short, did string, put func(*https.AdminClie
 	})
 	o.bind(c.Flags())
 	return c
-}
-
-func deleteRule(ctx context.Context, m *manager) error {
-	return m.done(m.DeleteRule(ctx, command.AnyIdentity, m.name(), m.args[2]), "deleted", "rule", m.ruleName())
 }
 
 func showRule(ctx context.Context, m *manager) error {

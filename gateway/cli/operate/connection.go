@@ -23,17 +23,12 @@ The commands need Manage on the namespace. With Manage on the gateway's own name
 apply to the connections of all namespaces. They act only on the gateway to which the
 command connects.`,
 	})
-	c.AddCommand(connectionListCommand(environ), connectionCloseCommand(environ))
-	return c
-}
-
-func connectionListCommand(environ []string) *cobra.Command {
-	c := &cobra.Command{
+	c.AddCommand(command.Asking(&cobra.Command{
 		Use: "list", Short: "List connections: clients, policies, and what they send to and receive from", Args: cobra.NoArgs,
 		Example: `  crosstown connection list
   crosstown connection list --json | jq '.connections[] | select(.product | contains("azsdk-go"))'`,
-	}
-	return command.Asking(c, environ, command.About(http.MethodGet, api.ConnectionsPath), printConnections)
+	}, environ, command.About(http.MethodGet, api.ConnectionsPath), printConnections), connectionCloseCommand(environ))
+	return c
 }
 
 func printConnections(out io.Writer, _ []string, list *api.ConnectionList) error {

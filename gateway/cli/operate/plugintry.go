@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -62,9 +63,7 @@ If crosstown was built from source, go.mod refers to that source: the directory 
 		ValidArgs: []string{project.Router, project.Serializer},
 		RunE: func(c *cobra.Command, args []string) error {
 			p.Kind, p.Name = args[0], args[1]
-			if p.Dir == "" {
-				p.Dir = p.Name
-			}
+			p.Dir = cmp.Or(p.Dir, p.Name)
 			if info, ok := debug.ReadBuildInfo(); ok {
 				p.Version = info.Main.Version
 			}

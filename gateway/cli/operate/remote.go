@@ -15,19 +15,14 @@ import (
 
 func Remote(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "remote", Short: "Show the remote brokers that a gateway forwards to or pulls from"})
-	c.AddCommand(remoteListCommand(environ))
-	return c
-}
-
-func remoteListCommand(environ []string) *cobra.Command {
-	c := &cobra.Command{
+	c.AddCommand(command.Asking(&cobra.Command{
 		Use: "list", Short: "List the remotes of a namespace with their state and the messages that wait for them", Args: cobra.NoArgs,
 		Long: `List the remotes of a namespace with their state and the number of messages that wait for them.
 
 The command needs Manage on the namespace. With Manage on the gateway's own namespace, it
 lists the remotes of all namespaces.`,
-	}
-	return command.Asking(c, environ, command.About(http.MethodGet, api.RemotesPath), printRemotes)
+	}, environ, command.About(http.MethodGet, api.RemotesPath), printRemotes))
+	return c
 }
 
 func printRemotes(out io.Writer, _ []string, states *[]api.Remote) error {

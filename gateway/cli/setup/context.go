@@ -241,10 +241,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 		Example: `  crosstown context show staging --reveal`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: reading(environ, func(c *cobra.Command, f *command.Contexts, args []string) error {
-			name := f.Current
-			if len(args) > 0 {
-				name = args[0]
-			}
+			name := cmp.Or(strings.Join(args, ""), f.Current)
 			if name == "" {
 				return noContext(f)
 			}

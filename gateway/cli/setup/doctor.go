@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -94,10 +95,7 @@ func (x *examination) run(ctx context.Context, args []string) {
 		x.note("connection", fail, "list the saved contexts with: crosstown context list", "%v", err)
 		return
 	}
-	x.entity = strings.Join(args, "")
-	if x.entity == "" {
-		x.entity = x.target.EntityPath
-	}
+	x.entity = cmp.Or(strings.Join(args, ""), x.target.EntityPath)
 	x.note("connection", ok, "", "%s with policy %s%s", x.target.URL(), x.target.KeyName, x.target.From())
 	for _, step := range []func(context.Context) bool{x.name, x.port, x.certificate, x.gateway, x.authorization} {
 		ctx, cancel := context.WithTimeout(ctx, stepTimeout)

@@ -234,9 +234,7 @@ func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *made
 	if entity == "" {
 		return nil
 	}
-	if rights == 0 {
-		rights = core.AllRights
-	}
+	rights = cmp.Or(rights, core.AllRights)
 	curl := "curl -fsS"
 	if !t.Emulator {
 		if ca := o.authority(t); ca != "" {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -103,9 +104,7 @@ func (c *Config) validateNamespaces(r *report) {
 		if len(n.Hosts) > namespaces.MaxHosts {
 			r.add(path+".hosts", "the namespace has %d hosts, but may have at most %d: remove some", len(n.Hosts), namespaces.MaxHosts)
 		}
-		if n.Partitions == 0 {
-			n.Partitions = c.Partitions
-		}
+		n.Partitions = cmp.Or(n.Partitions, c.Partitions)
 		c.validateAccess(i, r)
 	}
 }

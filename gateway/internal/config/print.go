@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net/url"
@@ -152,9 +153,7 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 	if n.Kind == yaml.SequenceNode {
 		n.Style = yaml.FlowStyle
 	}
-	if source == "" {
-		source = "default"
-	}
+	source = cmp.Or(source, "default")
 	n.LineComment = source
 	return n
 }

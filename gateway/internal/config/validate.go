@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -76,10 +77,7 @@ func (c *Config) validateListen(r *report) {
 			r.add(path, "%s is listed twice: remove one", address)
 		}
 		if c.HasDevKey() && !c.DevKeyAnywhere && !listen.IsLoopback(address) {
-			shown := host
-			if shown == "" {
-				shown = "every network interface"
-			}
+			shown := cmp.Or(host, "every network interface")
 			r.add(path, "with %s other machines can connect to %s, where policy %s has the public development key: "+
 				"give the policy a key of its own (--policy %[3]s:Send,Listen,Manage makes one), or listen on 127.0.0.1 only, "+
 				"or accept the public key with --dev-key-anywhere", address, shown, DevPolicy)
