@@ -113,10 +113,6 @@ type Options struct {
 
 	Version string
 
-	// Hostname is the namespace's host in texts such as "sb://Hostname/queue". By default it is the
-	// name by which the client connected.
-	Hostname string
-
 	MaxFrameSize uint32 // bytes, in both directions; default 65536
 	// MaxConnections bounds the clients with a proven identity; default 5000. For the limit of
 	// other clients, see bridges.Prove.
@@ -125,9 +121,6 @@ type Options struct {
 	MaxHandles     int // links of one AMQP session; default 256
 	MaxLinks       int // links of one connection; default 8192
 
-	// SenderCredit bounds the messages that the client has sent on one link and that are not stored
-	// yet; default 1000.
-	SenderCredit int
 	// MaxUnsettled bounds the unsettled deliveries of one link; default 10000. More deliveries wait
 	// until the client settles some, or until locks end.
 	MaxUnsettled int
@@ -150,7 +143,6 @@ type Options struct {
 
 	IdleTimeout      time.Duration // announced to the client; a connection that is silent for twice this time is closed; default 120 s
 	HandshakeTimeout time.Duration // from the start of the connection until the client's open; default 20 s
-	AuthTimeout      time.Duration // from the open until the client has proven an identity; default 20 s
 	WriteTimeout     time.Duration // for each write of at most 1 MiB, after which the connection is closed; default 30 s
 	DrainGrace       time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
 }
@@ -162,14 +154,12 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.MaxSessions, 8192)
 	bridges.Default(&o.MaxHandles, 256)
 	bridges.Default(&o.MaxLinks, 8192)
-	bridges.Default(&o.SenderCredit, 1000)
 	bridges.Default(&o.MaxUnsettled, 10_000)
 	bridges.Default(&o.MaxConnectionUnsettled, 50_000)
 	bridges.Default(&o.MaxPurge, 4000)
 	bridges.Default(&o.MaxMessageBytes, 64<<20)
 	bridges.Default(&o.IdleTimeout, 120*time.Second)
 	bridges.Default(&o.HandshakeTimeout, 20*time.Second)
-	bridges.Default(&o.AuthTimeout, 20*time.Second)
 	bridges.Default(&o.WriteTimeout, 30*time.Second)
 	bridges.Default(&o.DrainGrace, 10*time.Second)
 	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
@@ -186,6 +176,9 @@ const (
 	strangerLinks    = 100
 	strangerBytes    = 2 * maxTokenSize // bytes of requests that have not arrived completely or are not answered yet
 )
+
+// authTimeout is the time from the open until the client has proven an identity.
+const authTimeout = 20 * time.Second
 
 // minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
 const minFrameSize = 512

@@ -79,7 +79,7 @@ type waiter interface {
 func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c := &conn{bridge: b, id: id, log: log, nc: nc, cost: fair.Connection(nc), refusals: b.refusals.Share()}
 	c.resumed = make(chan struct{}, 1)
-	c.host, c.since = b.opts.Hostname, time.Now()
+	c.since = time.Now()
 	c.settleQueues = make(map[core.Address]*settleQueue)
 	c.writer = &writer{nc: nc, direct: link.SocketOf(nc), timeout: b.opts.WriteTimeout, tasks: &c.tasks}
 	c.owner = link.New(c.pass, c.fail)

@@ -50,11 +50,11 @@ func addressOf(l *engine.Link) (addr core.Address) {
 var _ engine.Handler = (*conn)(nil)
 
 func (c *conn) Opened(o *wire.Open) {
-	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
+	c.until = time.Now().Add(authTimeout)
 	c.product = productOf(o)
 	c.calls.Ctx = core.WithDisconnect(core.WithPeer(c.calls.Ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product)), c.disconnect)
 	c.hostname = cmp.Or(o.Hostname, c.hostname)
-	c.host = cmp.Or(c.host, hostOf(o.Hostname))
+	c.host = hostOf(o.Hostname)
 }
 
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }

@@ -169,7 +169,7 @@ func putToken(name string) value.Map {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{Hostname: "ns.example"})
+	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{})
 	for _, c := range []struct {
 		name    string
 		headers value.Map
@@ -193,7 +193,7 @@ func TestTokens(t *testing.T) {
 			t.Parallel()
 			p := dialPeer(t, addr)
 			p.header(wire.ProtocolAMQP)
-			p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
+			p.send(0, &wire.Open{ContainerID: "peer", Hostname: "ns.example"}, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})
 			n := p.node("$cbs", 0)
 			n.id = wire.ID{Kind: value.KindUint64, Raw: "\x00\x00\x00\x00\x00\x00\x00\x07"}
 			a := n.call(c.headers, c.body)

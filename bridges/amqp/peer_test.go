@@ -158,7 +158,7 @@ func (p *peer) open() {
 		p.tb.Fatalf("SASL outcome: got %v", o)
 	}
 	p.header(wire.ProtocolAMQP)
-	p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 1<<31 - 1, OutgoingWindow: 5000})
+	p.send(0, &wire.Open{ContainerID: "peer", Hostname: "ns.example"}, &wire.Begin{IncomingWindow: 1<<31 - 1, OutgoingWindow: 5000})
 	await[*wire.Begin](p)
 }
 
@@ -166,7 +166,7 @@ func (p *peer) open() {
 func (p *peer) openAnonymously() {
 	p.tb.Helper()
 	p.header(wire.ProtocolAMQP)
-	p.send(0, &wire.Open{ContainerID: "peer"}, &wire.Begin{IncomingWindow: 1<<31 - 1, OutgoingWindow: 5000})
+	p.send(0, &wire.Open{ContainerID: "peer", Hostname: "ns.example"}, &wire.Begin{IncomingWindow: 1<<31 - 1, OutgoingWindow: 5000})
 	await[*wire.Begin](p)
 }
 

@@ -200,7 +200,7 @@ func TestRuleRefusals(t *testing.T) {
 // A message to a topic comes out of its subscriptions as the rules say; it is scheduled and cancelled at the topic.
 func TestTopicsAndSubscriptionsAreAddresses(t *testing.T) {
 	t.Parallel()
-	whole(t, Options{Hostname: "ns.example"}, func(t *testing.T, s *fixture) {
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		s.subscribe(t)
 		p, _ := s.connect(t)
 		p.attach(0, wire.RoleSender, "t")
@@ -260,7 +260,7 @@ func TestErrorsNameTopicsAndSubscriptions(t *testing.T) {
 	} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
-			whole(t, Options{Hostname: "ns.example"}, func(t *testing.T, s *fixture) {
+			whole(t, Options{}, func(t *testing.T, s *fixture) {
 				s.subscribe(t)
 				p, _ := s.connect(t)
 				p.node("t/$management", 2) // by which it is known that this is a topic

@@ -66,7 +66,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	return s.link.Accept(engine.Terms{
 		MaxMessageSize: uint64(max(size, 0)),
 		Properties:     s.properties(size),
-		Credit:         uint32(s.conn.bridge.opts.SenderCredit),
+		Credit:         1000, // messages that are not stored yet
 	})
 }
 

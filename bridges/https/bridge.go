@@ -27,15 +27,10 @@ type Options struct {
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
 	// besides the gateway's own host. The patterns are those of origins.Check.
 	Origins []string
-	// MaxBodyBytes bounds a request's body, in addition to the entity's own limit; 0 means the
-	// largest message size.
-	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.
 	Budget *fair.Pool
 	// Standing bounds the memory of connections; nil means that the bridge has its own.
 	Standing *fair.Pool
-	// MaxPollSeconds bounds the timeout of a receive; 0 means 60.
-	MaxPollSeconds int
 	// Grace is how long requests in flight may continue after the end of Serve's ctx; 0 means 10 s.
 	Grace time.Duration
 	// Streams bounds the number of open event streams; nil means that the bridge has its own bound.
@@ -70,8 +65,8 @@ type Options struct {
 }
 
 const (
-	defaultPollSeconds = 60
-	defaultGrace       = 10 * time.Second
+	maxPoll      = time.Minute
+	defaultGrace = 10 * time.Second
 
 	readHeaderTimeout = 10 * time.Second
 	bodyTimeout       = time.Minute // for the client to begin a body, and to read a part of a response
@@ -98,8 +93,6 @@ type Bridge struct {
 
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)
-	bridges.Default(&o.MaxPollSeconds, defaultPollSeconds)
 	bridges.Default(&o.Grace, defaultGrace)
 	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
 	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))

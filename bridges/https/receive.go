@@ -21,7 +21,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, c runtimeCall) 
 	if r.Method == http.MethodDelete {
 		mode = core.ReceiveAndDelete
 	}
-	wait, err := b.pollTime(r)
+	wait, err := pollTime(r)
 	if err != nil {
 		return err
 	}
@@ -44,17 +44,16 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, c runtimeCall) 
 	return nil
 }
 
-func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
-	limit := time.Duration(b.opts.MaxPollSeconds) * time.Second
+func pollTime(r *http.Request) (time.Duration, error) {
 	text := r.URL.Query().Get("timeout")
 	if text == "" {
-		return min(defaultPollSeconds*time.Second, limit), nil
+		return maxPoll, nil
 	}
 	seconds, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
 		return 0, core.Refuse(core.InvalidArgument, "timeout is %.40q: it must be a whole number of seconds.", text)
 	}
-	return min(time.Duration(seconds)*time.Second, limit), nil
+	return min(time.Duration(seconds)*time.Second, maxPoll), nil
 }
 
 // accepted returns the types in Accept, also unknown ones (RFC 9110 §12.5.1): clients list many.

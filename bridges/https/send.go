@@ -17,7 +17,7 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, c runtimeCall) err
 		return err
 	}
 	defer tx.Close()
-	limit := b.opts.MaxBodyBytes
+	limit := int64(core.MaxMessageSizeKB << 10)
 	if n := tx.MaxMessageSize(); n > 0 {
 		limit = min(limit, n)
 	}

@@ -110,10 +110,6 @@ type Options struct {
 	MaxFeeds       int // of one connection; default 256
 	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
 
-	// MaxUnderWay bounds the unanswered requests of one connection, in bytes; default 64 MiB. At
-	// the limit the bridge stops reading the connection.
-	MaxUnderWay int
-
 	// Budget bounds the memory of all connections together. By default the bridge has its own.
 	Budget *fair.Pool
 	// Standing bounds the memory of connections and feeds. By default the bridge has its own.
@@ -121,9 +117,7 @@ type Options struct {
 	// Streams bounds the feeds of all connections. By default the bridge has its own bound.
 	Streams *fair.Pool
 
-	AuthTimeout  time.Duration // for the client to sign in; default 10 s
 	PingInterval time.Duration // from ping to ping, and for the answer to one; default 30 s
-	WriteTimeout time.Duration // for the client to read something; default 30 s
 	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
 }
 
@@ -139,10 +133,13 @@ const (
 	maxGrants     = 5000
 	maxSenders    = 64
 	maxWaiting    = 1 << 20
+	maxUnderWay   = 64 << 20 // bytes of unanswered requests; at the limit the bridge stops reading the connection
 	defaultWait   = time.Minute
 	maxWait       = 24 * time.Hour
 	expiryWarning = time.Minute
 	closeGrace    = 2 * time.Second
+	authTimeout   = 10 * time.Second // for the client to sign in
+	writeTimeout  = 30 * time.Second // for the client to read something
 	minFrame      = 1 << 20
 	strangerFrame = 64 << 10
 )
@@ -152,10 +149,7 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.MaxConnections, 20_000)
 	bridges.Default(&o.MaxFeeds, 256)
 	bridges.Default(&o.MaxFrame, core.MaxMessageSizeKB<<10*3/2)
-	bridges.Default(&o.MaxUnderWay, 64<<20)
-	bridges.Default(&o.AuthTimeout, 10*time.Second)
 	bridges.Default(&o.PingInterval, 30*time.Second)
-	bridges.Default(&o.WriteTimeout, 30*time.Second)
 	bridges.Default(&o.DrainGrace, 10*time.Second)
 	o.Clients = cmp.Or(o.Clients, &clients.Registry{Log: o.Logger})
 	if o.Within == nil {

@@ -72,7 +72,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	c.client = client{since: now, hosts: bridges.Hosts(r)}
 	c.socket = link.SocketOf(c.nc)
 	c.ping = now.Add(b.opts.PingInterval)
-	c.deadline = now.Add(b.opts.AuthTimeout)
+	c.deadline = now.Add(authTimeout)
 	c.limit.Store(strangerFrame)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })

@@ -155,7 +155,7 @@ func (c *conn) write() bool {
 	if c.last > 0 {
 		buf = buf[:min(len(buf), c.last)]
 		link.Go(&c.tasks, func() {
-			_ = transmit(c.nc, buf, 0, c.bridge.opts.WriteTimeout)
+			_ = transmit(c.nc, buf, 0, writeTimeout)
 			_ = c.nc.Close() // ends the reader
 			c.owner.Do(func() { c.wrote(buf, net.ErrClosed) })
 		})
@@ -169,7 +169,7 @@ func (c *conn) write() bool {
 		}
 	}
 	link.Go(&c.tasks, func() {
-		err := transmit(c.nc, buf, done, c.bridge.opts.WriteTimeout)
+		err := transmit(c.nc, buf, done, writeTimeout)
 		c.owner.Do(func() { c.wrote(buf, err) })
 	})
 	return false

@@ -9,7 +9,7 @@ import (
 )
 
 func (c *conn) mayBegin() bool {
-	return !c.proving && len(c.underWay) < maxRequests && c.held <= c.bridge.opts.MaxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
+	return !c.proving && len(c.underWay) < maxRequests && c.held <= maxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
 // If a refused request's frame, or what its messages take once decoded, has more bytes than

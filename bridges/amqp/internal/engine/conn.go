@@ -80,7 +80,7 @@ type incomplete struct {
 
 func New(o Options, h Handler, now time.Time) *Conn {
 	return &Conn{
-		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
+		opts: o, handler: h,
 		frameMax: wire.MinMaxFrameSize, heard: now, spoken: now,
 		sessions: make(map[uint16]*Session), ended: make(map[uint16]struct{}),
 		bounds: Bounds{o.MaxSessions, o.MaxLinks},

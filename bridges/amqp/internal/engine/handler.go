@@ -94,6 +94,5 @@ type Options struct {
 	// Begins returns nil if a session may begin, or the error with which the connection closes.
 	Begins      func() *wire.Error
 	Leeway      time.Duration // Tick may send a heartbeat this much earlier than due, so that several are sent together
-	Limits      value.Limits  // of values in performatives
 	ByReference int           // size in bytes from which Take does not copy a body; 0 if it copies all bodies
 }
