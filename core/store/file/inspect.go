@@ -53,24 +53,21 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 }
 
 type Usage struct {
-	Segments  int
-	Bytes     int64
-	Unsynced  int64 // about how many acknowledged bytes a power failure would lose
-	Resident  int64 // bytes of messages in memory that the log also has
-	Snapshots int
-	Free      int64
-	Failed    bool
+	Segments int
+	Bytes    int64
+	Unsynced int64 // about how many acknowledged bytes a power failure would lose
+	Resident int64 // bytes of messages in memory that the log also has
+	Free     int64
 }
 
 func (s *Store) Usage() Usage {
-	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
+	u := Usage{Resident: s.journal.InMemory()}
 	u.Free, _ = s.log.Space()
 	for _, x := range s.log.Segments() {
 		u.Segments++
 		u.Bytes += x.Size
 	}
 	for _, x := range s.log.Snapshots() {
-		u.Snapshots++
 		u.Bytes += x.Size
 	}
 	if end, synced := s.log.End(), s.log.Synced(); end.Segment() == synced.Segment() {

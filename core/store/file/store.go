@@ -62,7 +62,6 @@ type Store struct {
 	log     *wal.Log
 	o       Options
 	dir     string
-	opened  Opening
 
 	running context.Context // ends in Close
 	stop    context.CancelFunc
@@ -74,12 +73,6 @@ type Store struct {
 	snapshotting sync.Mutex
 	lastAt       int64 // journal.Appended at the last snapshot
 	lastSize     int64
-}
-
-// Opening says what Open found.
-type Opening struct {
-	Took     time.Duration
-	Replayed int
 }
 
 var _ core.Store = (*Store)(nil)
@@ -98,7 +91,6 @@ func (o Options) withDefaults() Options {
 
 // Open opens the store in a directory, which it creates if needed. Errors contain the remedy.
 func Open(dir string, o Options) (*Store, error) {
-	begun := time.Now()
 	o = o.withDefaults()
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the directory of the file store must be an absolute path: %q is not", dir)
@@ -119,7 +111,6 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := s.replay(); err != nil {
 		return nil, errors.Join(repairHint(err), log.Close())
 	}
-	s.opened.Took = time.Since(begun)
 	s.tasks.Go(s.maintain)
 	return s, nil
 }
@@ -156,8 +147,7 @@ func (s *Store) replay() error {
 	if s.Store == nil {
 		s.Store = s.newMemory(now)
 	}
-	var err error
-	if s.opened.Replayed, err = s.journal.Replay(from, s.Store.Replay()); err != nil {
+	if err := s.journal.Replay(from, s.Store.Replay()); err != nil {
 		return err
 	}
 	if s.o.Clock == nil {
@@ -200,10 +190,6 @@ type view struct {
 func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
 
 func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
-
-func (s *Store) Opened() Opening { return s.opened }
-
-func (s *Store) Dir() string { return s.dir }
 
 // Failed returns a channel that is closed when a disk error stops the store. From then on, the
 // store acknowledges and delivers nothing. The directory can safely be opened again.

@@ -37,17 +37,15 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay repeats frames after the position from, and counts them. Appended counts their bytes.
-func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
-	err = j.log.Replay(from, func(f wal.Frame) error {
-		frames++
+// Replay repeats frames after the position from. Appended counts their bytes.
+func (j *Journal) Replay(from wal.Position, to *state.Replay) error {
+	return j.log.Replay(from, func(f wal.Frame) error {
 		j.appended.Add(int64(f.End - f.At))
 		if err := apply(to, f); err != nil {
 			return fmt.Errorf("cannot apply the frame at %v of the log: %w", f.At, err)
 		}
 		return nil
 	})
-	return frames, err
 }
 
 // Appended returns by how many bytes the log has grown since the loaded snapshot.
