@@ -86,7 +86,7 @@ func cutDescriptor(described []byte) (symbol string, inner []byte) {
 		return "", nil
 	}
 	raw, _, _ := value.ReadSymbol(descriptor)
-	return alias(raw), inner
+	return value.Alias(raw), inner
 }
 
 func appendDescriptor(dst []byte, symbol string) []byte {

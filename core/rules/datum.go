@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -112,9 +111,6 @@ func (d datum) real() float64 {
 	}
 }
 
-// alias returns bytes, which never change, as a string without copying them.
-func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
 // Common types take no allocation.
 func decode(raw []byte) datum {
 	switch value.KindOf(raw) {
@@ -135,13 +131,13 @@ func decode(raw []byte) datum {
 	case value.KindTimestamp:
 		return instantOf(saturatedTicks(int64(value.Bits(raw))))
 	case value.KindUUID:
-		return datum{kind: guid, text: alias(raw[1:])}
+		return datum{kind: guid, text: value.Alias(raw[1:])}
 	case value.KindBinary:
 		v, _, _ := value.ReadBinary(raw)
-		return datum{kind: binary, text: alias(v)}
+		return datum{kind: binary, text: value.Alias(v)}
 	case value.KindString, value.KindSymbol:
 		v, _, _ := value.ReadText(raw)
-		return textOf(alias(v))
+		return textOf(value.Alias(v))
 	case value.KindDescribed:
 		return decodeDescribed(raw)
 	}
@@ -155,12 +151,12 @@ func decode(raw []byte) datum {
 	case value.Decimal128:
 		return realOf(v.Float64())
 	}
-	return datum{kind: opaque, text: alias(raw)}
+	return datum{kind: opaque, text: value.Alias(raw)}
 }
 
 // A described value of a .NET type becomes the value inside it; any other becomes opaque.
 func decodeDescribed(raw []byte) datum {
-	unknown := datum{kind: opaque, text: alias(raw)}
+	unknown := datum{kind: opaque, text: value.Alias(raw)}
 	symbol, inner := cutDescriptor(raw)
 	if symbol == "" {
 		return unknown

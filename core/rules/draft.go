@@ -18,7 +18,7 @@ type entry struct {
 func newDraft(p core.Properties) *draft {
 	d := &draft{entries: make([]entry, 0, p.Len()+1)}
 	for key, raw := range value.MapEntries(p.Encoded()) {
-		d.entries = append(d.entries, entry{alias(key), raw})
+		d.entries = append(d.entries, entry{value.Alias(key), raw})
 	}
 	return d
 }

@@ -1,9 +1,9 @@
 package value
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
+	"unsafe"
 )
 
 // isKey reports whether a map may have keys of that type. AMQP allows all types, but no client uses
@@ -14,7 +14,7 @@ func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 type key struct {
 	kind Kind
 	num  uint64 // numbers (sign-extended) and booleans
-	data []byte // all other keys
+	data string // all other keys
 }
 
 func keyOf(b []byte) key {
@@ -22,7 +22,7 @@ func keyOf(b []byte) key {
 	if k.kind <= KindInt64 {
 		k.num = Bits(b)
 	} else {
-		k.data = payload(b)
+		k.data = Alias(payload(b))
 	}
 	return k
 }
@@ -38,9 +38,8 @@ func Bits(b []byte) uint64 {
 	}
 }
 
-func (k key) equal(o key) bool {
-	return k.kind == o.kind && k.num == o.num && bytes.Equal(k.data, o.data)
-}
+// Alias returns b as a string without copying it. b must not change as long as the string is used.
+func Alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // unsigned decodes up to 64 bits with that constructor code.
 func unsigned(code byte, data []byte) uint64 {
@@ -83,7 +82,7 @@ func hasDuplicateKeys(entries []byte, n int) bool {
 	var seen [fewKeys]key
 	for i := range n {
 		k := keyOf(entries)
-		if slices.ContainsFunc(seen[:i], k.equal) {
+		if slices.Contains(seen[:i], k) {
 			return true
 		}
 		seen[i] = k
@@ -93,15 +92,9 @@ func hasDuplicateKeys(entries []byte, n int) bool {
 }
 
 func hasDuplicateAmongMany(entries []byte, n int) bool {
-	type hashed struct {
-		kind Kind
-		num  uint64
-		data string
-	}
-	seen := make(map[hashed]struct{}, n)
+	seen := make(map[key]struct{}, n)
 	for range n {
-		k := keyOf(entries)
-		seen[hashed{k.kind, k.num, string(k.data)}] = struct{}{}
+		seen[keyOf(entries)] = struct{}{}
 		entries = afterEntry(entries)
 	}
 	return len(seen) < n
