@@ -1,8 +1,9 @@
 package rules
 
 import (
-	"crypto/rand"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 type expression interface {
@@ -68,9 +69,7 @@ func (newID) eval(s *scope) datum {
 	if !s.spend(0, 512) {
 		return datum{}
 	}
-	var u [16]byte
-	_, _ = rand.Read(u[:])                      // never fails
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // RFC 9562 §5.4: version 4
+	u := value.NewUUID()
 	return datum{kind: guid, text: string(u[:])}
 }
 

@@ -2,9 +2,11 @@ package value
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -126,6 +128,14 @@ func (o Opt[T]) Or(def T) T {
 
 // UUID is in the byte order of RFC 9562, which is also that of the AMQP type uuid.
 type UUID [16]byte
+
+// NewUUID returns a random UUID: RFC 9562 §5.4, version 4.
+func NewUUID() (u UUID) {
+	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
+}
 
 // String returns 8-4-4-4-12 lower-case hexadecimal digits.
 func (u UUID) String() string {

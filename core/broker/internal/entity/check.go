@@ -1,9 +1,7 @@
 package entity
 
 import (
-	"encoding/binary"
 	"encoding/hex"
-	"math/rand/v2"
 	"time"
 	"unicode/utf8"
 
@@ -150,18 +148,10 @@ func largestPart(m *core.Message) (name string, size int) {
 func Identify(group []*core.Message) {
 	for _, m := range group {
 		if m.MessageID.IsZero() {
-			m.MessageID = core.StringID(newGUID())
+			u := value.NewUUID()
+			m.MessageID = core.StringID(hex.EncodeToString(u[:]))
 		}
 	}
-}
-
-func newGUID() string {
-	var b [16]byte
-	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
-	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
-	b[6] = b[6]&0x0f | 0x40 // RFC 9562: version 4
-	b[8] = b[8]&0x3f | 0x80 // RFC 9562: variant
-	return hex.EncodeToString(b[:])
 }
 
 func Soonest(groups [][]*core.Message, now time.Time) time.Time {
