@@ -37,28 +37,24 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	}), nil
 }
 
-func (t *namespaceServer) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
-	var lines []broker.Pipeline
+func (t *namespaceServer) pipelines(all []config.Pipeline) (lines []broker.Pipeline, err error) {
+	stage := func(s *config.Stage) broker.Stage {
+		made, failed := t.stage(s)
+		err = cmp.Or(err, failed)
+		return made
+	}
 	for i := range all {
 		configured := &all[i]
 		line := broker.Pipeline{Entity: configured.Entity, FollowTo: configured.FollowTo}
 		for n := range configured.Ingress {
-			s, err := t.stage(&configured.Ingress[n])
-			if err != nil {
-				return nil, err
-			}
-			line.Ingress = append(line.Ingress, s)
+			line.Ingress = append(line.Ingress, stage(&configured.Ingress[n]))
 		}
 		if configured.To != nil {
-			s, err := t.stage(configured.To)
-			if err != nil {
-				return nil, err
-			}
-			line.To = &s
+			line.To = new(stage(configured.To))
 		}
 		lines = append(lines, line)
 	}
-	return lines, nil
+	return lines, err
 }
 
 // filters returns the plugins that rules may call: all but those known not to be routers.

@@ -120,11 +120,11 @@ func (f *Contexts) Save() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
-		return fmt.Errorf("cannot save the contexts: %w", err)
+	if err = os.MkdirAll(filepath.Dir(f.Path), 0o700); err == nil {
+		err = WriteWhole(f.Path, durable.Content(append(text, '\n')))
 	}
-	if err := WriteWhole(f.Path, durable.Content(append(text, '\n'))); err != nil {
-		return fmt.Errorf("cannot save the contexts: %w", err)
+	if err != nil {
+		err = fmt.Errorf("cannot save the contexts: %w", err)
 	}
-	return nil
+	return err
 }

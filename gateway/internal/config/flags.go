@@ -112,6 +112,14 @@ func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	return l
 }
 
+// valuesOf returns the texts of a flag, or nil if flags lacks it.
+func valuesOf(flags *pflag.FlagSet, name string) []string {
+	if f := flags.Lookup(name); f != nil {
+		return f.Value.(*raw).values
+	}
+	return nil
+}
+
 // anys splits the values of a repeated flag, each of which may be a list with commas.
 func anys(texts []string) []any {
 	var all []any

@@ -103,9 +103,8 @@ func (i *Issuer) validate(path string, r *report) {
 	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):
 		r.add(path+".issuer", "keys that are fetched over %s:// can be forged: %s, or set a file with the keys in jwks", u.Scheme, issuerRemedy)
 	}
-	if d := i.ClockLeeway(); d < 0 || d > maxLeeway {
-		r.add(path+".leeway", "%v is out of range: use 0s to %v", d, maxLeeway)
-	}
+	d := i.ClockLeeway()
+	r.require(path+".leeway", d >= 0 && d <= maxLeeway, "%v is out of range: use 0s to %v", d, maxLeeway)
 	claims := 0
 	for _, role := range i.roles() {
 		claims += len(role.claims)

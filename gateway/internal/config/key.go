@@ -105,16 +105,15 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 // the same policy meanwhile.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
-		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {
-			return nil, fmt.Errorf("cannot store the key of policy %s: %w", k.Policy, err)
+		err := durable.MkdirAll(filepath.Dir(k.File))
+		if err == nil {
+			err = durable.Create(k.File, 0o600, durable.Content([]byte(k.Key+"\n")))
 		}
-		f, err := os.OpenFile(k.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
+		if errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("cannot store the key of policy %s, perhaps because another gateway has stored one: %w: start the gateway again", k.Policy, err)
 		}
-		_, err = f.WriteString(k.Key + "\n")
-		if err = errors.Join(err, f.Sync(), f.Close(), durable.SyncDir(filepath.Dir(k.File))); err != nil {
-			return nil, fmt.Errorf("cannot store the key of policy %s: %w", k.Policy, errors.Join(err, os.Remove(k.File)))
+		if err != nil {
+			return nil, fmt.Errorf("cannot store the key of policy %s: %w", k.Policy, err)
 		}
 	}
 	made := c.newKeys

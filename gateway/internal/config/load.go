@@ -24,32 +24,23 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	c := Default()
 	c.Data = Data(environ)
 
-	given, fromFlags, policyFlags := flags, []string(nil), []string(nil)
-	if given == nil {
-		given = pflag.NewFlagSet("", pflag.ContinueOnError)
-		Bind(given)
+	if flags == nil {
+		flags = pflag.NewFlagSet("", pflag.ContinueOnError)
 	}
-	if f := given.Lookup(fileFlag); f != nil {
-		fromFlags = f.Value.(*raw).values
-	}
-	if f := given.Lookup(policyFlag); f != nil {
-		policyFlags = f.Value.(*raw).values
-	}
-
 	file := newLayer()
-	if len(fromFlags) > 0 {
-		file = readFile(fromFlags[0], origin{source: "--" + fileFlag}, r)
+	if names := valuesOf(flags, fileFlag); len(names) > 0 {
+		file = readFile(names[0], origin{source: "--" + fileFlag}, r)
 	} else if name := Variable(environ, fileVariable); name != "" {
 		file = readFile(name, origin{source: fileVariable}, r)
 	}
 	all := settings(reflect.TypeFor[Config]())
 	values := map[string]any{}
-	for _, l := range []layer{file, envLayer(environ, all, r), flagLayer(given, all)} {
+	for _, l := range []layer{file, envLayer(environ, all, r), flagLayer(flags, all)} {
 		r.origins.overlay(l.origins)
 		merge(values, l.values)
 	}
 	addPolicies(values, policiesOf(strings.FieldsFunc(Variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
-	addPolicies(values, policiesOf(policyFlags, "--"+policyFlag, r), "--"+policyFlag, r)
+	addPolicies(values, policiesOf(valuesOf(flags, policyFlag), "--"+policyFlag, r), "--"+policyFlag, r)
 
 	addContainer(values, environ, containerFile, r)
 	c.Skipped, c.Assumed = addEmulator(values, r)

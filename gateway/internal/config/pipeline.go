@@ -119,12 +119,10 @@ func (p *History) validate(path string, r *report) {
 	if topic, _, isSubscription := core.SplitSubscription(p.Entity); isSubscription {
 		r.add(path+".entity", "%q is a subscription, whose history is recorded with that of its topic: write %q", p.Entity, topic)
 	}
-	if !r.concerns(path+".keep") && p.Keep != 0 && (p.Keep < core.MinHistory || p.Keep > core.MaxHistory) {
-		r.add(path+".keep", "%v is out of range: use %v to %v", p.Keep, core.MinHistory, core.MaxHistory)
-	}
-	if !r.concerns(path+".max") && p.Max != 0 && (p.Max < minEvents || p.Max > core.MaxHistoryEvents) {
-		r.add(path+".max", "%d is out of range: use %d to %d", p.Max, minEvents, core.MaxHistoryEvents)
-	}
+	r.require(path+".keep", p.Keep == 0 || p.Keep >= core.MinHistory && p.Keep <= core.MaxHistory,
+		"%v is out of range: use %v to %v", p.Keep, core.MinHistory, core.MaxHistory)
+	r.require(path+".max", p.Max == 0 || p.Max >= minEvents && p.Max <= core.MaxHistoryEvents,
+		"%d is out of range: use %d to %d", p.Max, minEvents, core.MaxHistoryEvents)
 }
 
 type Selector struct {
@@ -163,18 +161,13 @@ type Retry struct {
 const maxFactor = 100
 
 func (p *Retry) validate(path string, r *report) {
-	if !r.concerns(path+".backoff") && (p.Backoff < time.Millisecond || p.Backoff > core.MaxBackoff) {
-		r.add(path+".backoff", "%v is out of range: use 1ms to %v", p.Backoff, core.MaxBackoff)
-	}
-	if p.Max != 0 && (p.Max < p.Backoff || p.Max > core.MaxBackoff) {
-		r.add(path+".max", "%v is out of range: use a duration from %v, the backoff, to %v", p.Max, p.Backoff, core.MaxBackoff)
-	}
-	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= maxFactor) {
-		r.add(path+".factor", "%v is out of range: use 1 to %d (with 1, all delays are equal)", p.Factor, maxFactor)
-	}
-	if !(p.Jitter >= 0 && p.Jitter <= 1) {
-		r.add(path+".jitter", "%v is out of range: use 0 to 1", p.Jitter)
-	}
+	r.require(path+".backoff", p.Backoff >= time.Millisecond && p.Backoff <= core.MaxBackoff,
+		"%v is out of range: use 1ms to %v", p.Backoff, core.MaxBackoff)
+	r.require(path+".max", p.Max == 0 || p.Max >= p.Backoff && p.Max <= core.MaxBackoff,
+		"%v is out of range: use a duration from %v, the backoff, to %v", p.Max, p.Backoff, core.MaxBackoff)
+	r.require(path+".factor", p.Factor == 0 || p.Factor >= 1 && p.Factor <= maxFactor,
+		"%v is out of range: use 1 to %d (with 1, all delays are equal)", p.Factor, maxFactor)
+	r.require(path+".jitter", p.Jitter >= 0 && p.Jitter <= 1, "%v is out of range: use 0 to 1", p.Jitter)
 }
 
 // RateLimit limits how fast the receivers of an entity, at all gateways together, get messages. The
@@ -195,12 +188,10 @@ func (p *RateLimit) Limit() (core.Rate, error) {
 }
 
 func (p *RateLimit) validate(path string, r *report) {
-	if _, err := p.Limit(); err != nil && !r.concerns(path+".rate") {
-		r.add(path+".rate", "%v", err)
-	}
-	if !r.concerns(path+".burst") && (p.Burst < 0 || p.Burst > maxBurst) {
-		r.add(path+".burst", "%d is out of range: use 1 to %d", p.Burst, maxBurst)
-	}
+	_, err := p.Limit()
+	r.require(path+".rate", err == nil, "%v", err)
+	r.require(path+".burst", p.Burst >= 0 && p.Burst <= maxBurst,
+		"%d is out of range: use 1 to %d", p.Burst, maxBurst)
 }
 
 // DeadLetters says how long dead letters are kept. The first matching entry applies.
@@ -210,9 +201,7 @@ type DeadLetters struct {
 }
 
 func (p *DeadLetters) validate(path string, r *report) {
-	if !r.concerns(path+".keep") && p.Keep < time.Minute {
-		r.add(path+".keep", "%v is too short: use at least 1m", p.Keep)
-	}
+	r.require(path+".keep", p.Keep >= time.Minute, "%v is too short: use at least 1m", p.Keep)
 }
 
 // CircuitBreaker pauses deliveries because receivers fail. The first matching entry applies. For
@@ -238,7 +227,6 @@ func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 }
 
 func (p *CircuitBreaker) validate(path string, r *report) {
-	if _, _, err := p.Limits(); err != nil && !r.concerns(path+".failures") {
-		r.add(path+".failures", "%v", err)
-	}
+	_, _, err := p.Limits()
+	r.require(path+".failures", err == nil, "%v", err)
 }

@@ -68,9 +68,8 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 }
 
 func (t *Traces) complete(r *report) {
-	if !(t.Sample >= 0 && t.Sample <= 1) && !r.concerns("traces.sample") {
-		r.add("traces.sample", "%v is not a fraction of the messages: use 0 to 1, such as 0.01", t.Sample)
-	}
+	r.require("traces.sample", t.Sample >= 0 && t.Sample <= 1,
+		"%v is not a fraction of the messages: use 0 to 1, such as 0.01", t.Sample)
 	if t.Endpoint == "" {
 		return
 	}

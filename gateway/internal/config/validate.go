@@ -40,16 +40,14 @@ func (c *Config) validate(r *report) {
 	}
 	c.validateStore(r)
 	c.validateSync(r)
-	if c.StoreWait < 0 {
-		r.add("store-wait", "%v is negative: use 0s or more (with 0s the gateway ends at once)", c.StoreWait)
-	}
-	if c.DrainTimeout < 0 {
-		r.add("drain-timeout", "%v is negative: use 0s or more (with 0s the gateway closes connections at once)", c.DrainTimeout)
-	}
+	r.require("store-wait", c.StoreWait >= 0,
+		"%v is negative: use 0s or more (with 0s the gateway ends at once)", c.StoreWait)
+	r.require("drain-timeout", c.DrainTimeout >= 0,
+		"%v is negative: use 0s or more (with 0s the gateway closes connections at once)", c.DrainTimeout)
 	c.validateMemory(r)
-	if _, given := r.origins["metrics.refresh"]; given && c.Metrics.Refresh < time.Second && !r.concerns("metrics.refresh") {
-		r.add("metrics.refresh", "%v is too short: use 1s or more, because each refresh counts the messages of all entities", c.Metrics.Refresh)
-	}
+	_, given := r.origins["metrics.refresh"]
+	r.require("metrics.refresh", !given || c.Metrics.Refresh >= time.Second,
+		"%v is too short: use 1s or more, because each refresh counts the messages of all entities", c.Metrics.Refresh)
 	c.Traces.complete(r)
 	c.validateAdmin(r)
 	validateOrigins(r, "websocket.origins", c.WebSocket.Origins)
@@ -233,9 +231,7 @@ func (p *Policy) validate(path string, r *report) {
 	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
 		r.add(path+".key", "the key of policy %q contains a space or a semicolon, which connection strings do not allow: generate a key with: openssl rand -base64 32", p.Name)
 	}
-	if p.Rights == 0 && !r.concerns(path+".rights") {
-		r.add(path+".rights", "policy %q has no rights: add Send, Listen or Manage", p.Name)
-	}
+	r.require(path+".rights", p.Rights != 0, "policy %q has no rights: add Send, Listen or Manage", p.Name)
 }
 
 func (h *Contents) validateEntities(prefix string, r *report) {
@@ -333,6 +329,14 @@ func (r *report) unique(path, name string, invalid error, taken *names, twice st
 		r.add(path, "%v", invalid)
 	} else if !taken.add(name) {
 		r.add(path, twice, name)
+	}
+}
+
+// require reports a problem with a setting, unless the setting fulfils its condition or has a problem
+// already.
+func (r *report) require(path string, fulfilled bool, format string, args ...any) {
+	if !fulfilled && !r.concerns(path) {
+		r.add(path, format, args...)
 	}
 }
 
