@@ -60,22 +60,14 @@ func (n *hostNames) guard(h http.Handler) http.Handler {
 
 func (n *hostNames) has(host string) bool {
 	name := core.FoldHost(host)
-	if name == "" { // browsers always send a host
+	switch _, err := netip.ParseAddr(name); {
+	case name == "", // browsers always send a host
+		err == nil, // no page's owner controls an address
+		name == "localhost", strings.HasSuffix(name, ".localhost"), slices.Contains(n.own, name),
+		n.namespaces != nil && n.namespaces.Answers(name),
+		n.certificate != nil && n.certificate().VerifyHostname(name) == nil:
 		return true
-	}
-	if _, err := netip.ParseAddr(name); err == nil { // no page's owner controls an address
-		return true
-	}
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(n.own, name) {
-		return true
-	}
-	if n.namespaces != nil && n.namespaces.Answers(name) {
-		return true
-	}
-	if n.certificate != nil && n.certificate().VerifyHostname(name) == nil {
-		return true
-	}
-	if n.private {
+	case n.private:
 		return !strings.Contains(name, ".") || hasSuffix(name, privateDomains...)
 	}
 	return hasSuffix(name, ".internal") // the name of this machine for its containers

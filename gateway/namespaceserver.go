@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -123,26 +125,22 @@ func (t *namespaceServer) of(id string) *admin.Served {
 	return t.open[id]
 }
 
-func (t *namespaceServer) count() int {
+func (t *namespaceServer) all() []*admin.Served {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.open)
+	return slices.Collect(maps.Values(t.open))
 }
 
 func (t *namespaceServer) stages() []broker.StageCounts {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	all := []broker.StageCounts{} // JSON must have an empty list, not null
-	for _, each := range t.open {
+	for _, each := range t.all() {
 		all = append(all, each.Broker.Stages()...)
 	}
 	return all
 }
 
 func (t *namespaceServer) openBreakers() (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, each := range t.open {
+	for _, each := range t.all() {
 		n += each.Broker.OpenBreakers()
 	}
 	return n

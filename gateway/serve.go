@@ -239,7 +239,7 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	running.Go("memory", collector.Run)
 	b.pools = newPools(c, collector, log)
 	running.Go("memory level", b.pools.watch.Run)
-	b.process = &admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: func() int { return b.namespaces.count() }}
+	b.process = &admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: func() int { return len(b.namespaces.all()) }}
 	b.histories = history.New(b.process.Vitals)
 	running.Go("history", b.histories.Run)
 	b.metrics.Memory(b.pools.messages, b.pools.connections, b.pools.watch.Usage)

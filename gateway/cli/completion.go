@@ -92,24 +92,23 @@ func Complete(c *cobra.Command, environ []string) {
 		}
 	}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		values, ok := flagValues[c.Name()+" --"+f.Name]
-		if !ok {
-			values, ok = flagValues["--"+f.Name]
-		}
-		if !ok {
-			values, ok = f.Annotations[config.FlagValues]
-		}
 		list := flagNames[c.Name()+" --"+f.Name]
 		if list == nil {
 			list = flagNames[f.Name]
 		}
+		values := flagValues[c.Name()+" --"+f.Name]
+		if values == nil {
+			values = flagValues["--"+f.Name]
+		}
+		if values == nil {
+			values = f.Annotations[config.FlagValues]
+		}
+		if list == nil && values != nil {
+			list = func(context.Context, *command.Flags, []string, string) []string { return values }
+		}
 		if list != nil {
 			_ = c.RegisterFlagCompletionFunc(f.Name, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 				return named(c, environ, list, args, prefix)
-			})
-		} else if ok {
-			_ = c.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-				return beginning(values, prefix), cobra.ShellCompDirectiveNoFileComp
 			})
 		}
 	})
@@ -142,14 +141,6 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 func named(c *cobra.Command, environ []string, list lister, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
-	return beginning(list(ctx, command.FlagsOf(c, environ), args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
-}
-
-func beginning(all []string, prefix string) (found []string) {
-	for _, text := range all {
-		if strings.HasPrefix(text, prefix) {
-			found = append(found, text)
-		}
-	}
-	return found
+	all := list(ctx, command.FlagsOf(c, environ), args, prefix)
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return !strings.HasPrefix(text, prefix) }), cobra.ShellCompDirectiveNoFileComp
 }
