@@ -3,17 +3,11 @@ package bridges
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
-
-type Bridge interface {
-	// Serve accepts on ln until ctx ends, then drains and returns nil.
-	Serve(ctx context.Context, ln net.Listener) error
-}
 
 type Front interface {
 	core.Broker

@@ -8,13 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
-
-var _ bridges.Bridge = (*Bridge)(nil)
 
 func TestTooManyConnectionsAreClosed(t *testing.T) {
 	t.Parallel()

@@ -11,11 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
-
-var _ bridges.Bridge = (*Bridge)(nil)
 
 // serve runs a bridge on a port of its own. stop ends it and returns what Serve returned.
 func serve(t *testing.T, b *Bridge) (origin string, stop func() error) {
