@@ -2,10 +2,14 @@ package file
 
 import (
 	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -116,4 +120,48 @@ func TestSchedulesStayWhenTheStoreOpens(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A snapshot counts what each segment still holds, to remove the others. Messages that move meanwhile,
+// and large bodies, keep their segments.
+func TestMessagesMoveDuringSnapshots(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir(), Options{Memory: -1, Sync: SyncAlways, segmentSize: 16 << 10})
+	p := newQueue(t, s)
+	dead := p
+	dead.Ref.Sub = core.DeadLetter
+	const movers, moves = 4, 50
+	large := strings.Repeat("x", journal.LargeBody)
+	var moving sync.WaitGroup
+	for mover := range movers {
+		moving.Go(func() {
+			for i := range moves {
+				body := "small"
+				if mover == 0 && i%10 == 0 {
+					body = large
+				}
+				send(t, s, p, body)
+				ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
+				if err != nil || len(ds) != 1 {
+					t.Errorf("lock: got %d messages, %v", len(ds), err)
+					return
+				}
+				if err := p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken, Outcome: core.DeadLetterOutcome}})[0]; err != nil {
+					t.Errorf("dead-letter: %v", err)
+				}
+			}
+		})
+	}
+	var moved atomic.Bool
+	go func() { moving.Wait(); moved.Store(true) }()
+	for !moved.Load() {
+		if err := s.Snapshot(t.Context()); err != nil {
+			t.Fatalf("snapshot: %v", err)
+		}
+	}
+	ds, err := dead.In(s).Peek(t.Context(), core.PeekRequest{Max: movers * moves})
+	if err != nil || len(ds) != movers*moves {
+		t.Errorf("dead letters: got %d, %v, want %d", len(ds), err, movers*moves)
+	}
+	moving.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"sync"
 	"time"
 
@@ -47,24 +48,32 @@ func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64,
 		}
 		return errors.Join(err, out.Flush())
 	})
-	j.scan.Store(nil)
+	live, dead := j.endScan(sc, segments)
 	if err != nil {
 		return 0, err
 	}
 	j.log.SetKeep(info.Size + reserve)
-	return info.Size, errors.Join(j.removeSegments(segments, sc), j.compact(ctx, store, segments, sc, from))
+	return info.Size, errors.Join(j.removeSegments(dead), j.compact(ctx, store, segments, live, from))
 }
 
-func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
-	var dead []uint32
+// endScan returns the live bytes by segment, and the segments to which nothing refers. A call adds
+// a large body to the scan before the body is no longer pending, so one of both is seen here.
+func (j *Journal) endScan(sc *scan, segments []wal.SegmentInfo) (live map[uint32]int64, dead []uint32) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
 	for _, x := range segments {
 		_, pending := j.pending[x.ID]
 		if _, live := sc.live[x.ID]; !live && !pending && x.Sealed {
 			dead = append(dead, x.ID)
 		}
 	}
-	j.mu.Unlock()
+	j.scan.Store(nil)
+	return maps.Clone(sc.live), dead // calls that still add change only the original
+}
+
+func (j *Journal) removeSegments(dead []uint32) error {
 	// Deliveries in progress hold j.pins for reading. They may still read records that no entry
 	// needs, so wait until they end. A waiting Lock, unlike TryLock, would block new deliveries,
 	// which hold a partition's mutex.
@@ -83,15 +92,15 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
+func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, live map[uint32]int64, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64
 	for _, x := range segments {
-		live := sc.live[x.ID]
-		if x.Body || !x.Sealed || x.ID >= from.Segment() || live == 0 || live*100 > x.Size*j.o.Compact || sum+live > compactBytes {
+		bytes := live[x.ID]
+		if x.Body || !x.Sealed || x.ID >= from.Segment() || bytes == 0 || bytes*100 > x.Size*j.o.Compact || sum+bytes > compactBytes {
 			continue
 		}
-		sum += live
+		sum += bytes
 		sparse[x.ID] = true
 	}
 	if len(sparse) == 0 {
