@@ -38,7 +38,21 @@ func isRefused(err error) bool {
 
 // If the file exists, Create returns fs.ErrExist.
 func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
-	return publish(path, mode, write, os.Link)
+	return publish(path, mode, write, func(from, to string) error { return claim(from, to, os.Link) })
+}
+
+// claim gives the file from the name to, unless a file has it. Some file systems have no hard links:
+// there, it first creates an empty file.
+func claim(from, to string, link func(from, to string) error) error {
+	err := link(from, to)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	empty, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(empty.Close(), os.Rename(from, to))
 }
 
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {

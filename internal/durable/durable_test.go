@@ -64,3 +64,22 @@ func TestAFailureToSyncADirectoryIsAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestAFileSystemWithoutHardLinksKeepsTheFirstFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	noLinks := func(string, string) error { return errors.ErrUnsupported }
+	for _, text := range []string{"first", "second"} {
+		from := filepath.Join(dir, text)
+		if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := claim(from, path, noLinks); errors.Is(err, fs.ErrExist) != (text == "second") {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	if text, err := os.ReadFile(path); string(text) != "first" {
+		t.Errorf("got %q, %v, want the first file", text, err)
+	}
+}
