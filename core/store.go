@@ -290,7 +290,7 @@ type Operations interface {
 	// it returns NotAllowed.
 	Clear(ctx context.Context) error
 	// Forget removes the Transit.Keys of moves that are complete at their source, from the
-	// partition that got the messages. It ignores unknown keys.
+	// partition that got the messages, at once or within a minute. It ignores unknown keys.
 	Forget(ctx context.Context, keys []string) error
 	// Take takes up to n operations of a rate that all callers on the partition share. If it grants
 	// fewer, again is when one more is allowed. It does not sweep. A store that has lost the rate's

@@ -68,6 +68,7 @@ func open(tb testing.TB, url string, o redisstore.Options) *redisstore.Store {
 	if o.Prefix == "" {
 		o.Prefix = prefix()
 	}
+	o = o.OrWithoutLingering() // like the other engines
 	var s *redisstore.Store
 	eventually.True(tb, "the store opens", func() bool { // replicas that are slow to confirm may do so later
 		var err error

@@ -352,3 +352,33 @@ func TestOpenExplainsWhatIsWrong(t *testing.T) {
 		t.Errorf("prefix with a brace: got %v", err)
 	}
 }
+
+// A gateway that others hold for ended may still repeat a move that they have completed.
+func TestALateMoveMakesNoSecondCopy(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	s := open(t, server(t).URL(), redisstore.Options{Clock: clock.Now}.WithLingering(time.Minute))
+	p := queue(t, s)
+	move := func() int64 {
+		t.Helper()
+		m := message("moved")
+		m.Transit = &core.Transit{Key: "source/1"}
+		a := p.In(s).Append(t.Context(), [][]*core.Message{{m}})[0]
+		if a.Err != nil {
+			t.Fatalf("append: %v", a.Err)
+		}
+		return a.Numbers[0]
+	}
+	first := move()
+	for range 2 {
+		if err := p.In(s).Forget(t.Context(), []string{"source/1"}); err != nil {
+			t.Fatalf("forget: %v", err)
+		}
+		clock.Advance(time.Minute - time.Millisecond)
+		if n := move(); first == 0 || n != 0 {
+			t.Errorf("got the numbers %d and, within a minute, %d, want none for the repetition", first, n)
+		}
+		clock.Advance(time.Millisecond)
+		first = move()
+	}
+}

@@ -3,19 +3,29 @@ package redis
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
+// keyLingers is how long a partition still knows the key of a move after Forget: another gateway may
+// repeat the move meanwhile, because it is late, or because its locks were ended although it lives.
+const keyLingers = time.Minute
+
 func (p *handle) Forget(ctx context.Context, keys []string) error {
 	return p.operate(ctx, "forget moves", func(ctx context.Context, sh *shard) error {
 		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
+		until := p.millis() - (core.KeyLife - p.lingers).Milliseconds()
 		for part := range slices.Chunk(keys, maxLock) {
-			if _, err := p.server.Do(ctx, append([]any{"ZREM", sh.keys.Moved}, server.Args(part)...)...); err != nil {
+			args := []any{"ZADD", sh.keys.Moved, "XX"}
+			for _, key := range part {
+				args = append(args, until, key)
+			}
+			if _, err := p.server.Do(ctx, args...); err != nil {
 				return err
 			}
 		}

@@ -37,8 +37,9 @@ type Options struct {
 	Patience time.Duration
 
 	// Tests set these.
-	reads      int // the highest format that the store reads; 0: server.Format
-	leastBlock int // 0: the constant leastBlock
+	reads      int           // the highest format that the store reads; 0: server.Format
+	leastBlock int           // 0: the constant leastBlock
+	lingers    time.Duration // 0: the constant keyLingers
 }
 
 // Store is a core.Store on Redis, or a view of one with its own time (see WithTime).
@@ -51,7 +52,8 @@ type Store struct {
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least     int // minimum number of locks in a block
+	least     int           // minimum number of locks in a block
+	lingers   time.Duration // how long a partition knows the key of a move after Forget
 	shards    shards
 	recents   recents
 	flushed   struct{ appends, publishes, settles, renews batching.Counter }
@@ -99,7 +101,7 @@ func connect(url string, o Options) (*Store, error) {
 	names := keyspace.Names(o.Prefix)
 	s := &Store{connection: &connection{
 		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}, Turns: server.NewTurns()},
-		least:  cmp.Or(o.leastBlock, leastBlock), shards: shards{all: make(map[place]*shard)},
+		least:  cmp.Or(o.leastBlock, leastBlock), lingers: cmp.Or(o.lingers, keyLingers), shards: shards{all: make(map[place]*shard)},
 	}}
 	s.server.EndLocks = func(ctx context.Context) error { return cmp.Or(s.doorbells.EndLocks(ctx), s.endLostLocks(ctx)) }
 	s.server.Look = s.server.IsKnown
