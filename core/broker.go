@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Broker is the interface through which bridges send and receive messages. Each call checks the
-// rights of the identity. A refusal has a Code and, if the client may see it, a text.
+// Broker is the interface through which bridges send and receive messages. Each call but Begin and
+// Resolve checks the rights of the identity. A refusal has a Code and, if the client may see it, a
+// text.
 type Broker interface {
 	// Begin returns a transaction, which has no effect without Commit.
 	Begin() Transaction
-	// Resolve returns the entity at an address, or NotFound. It does not check rights.
+	// Resolve returns the entity at an address, or NotFound, whatever the rights of id.
 	Resolve(ctx context.Context, id Identity, address Address) (Entity, error)
 	// OpenSender needs Send. closed, if not nil, is called at most once, when sending is no longer
 	// possible.
 	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
 	// OpenReceiver needs Listen.
 	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
-	// Settle needs Listen, and returns one error per settlement. The token is enough: another
-	// receiver, bridge or gateway may have got it.
+	// Settle needs Listen, and returns one error per settlement. A lock token suffices, whichever
+	// receiver, bridge or gateway got the message.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal

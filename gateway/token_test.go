@@ -91,7 +91,7 @@ func TestTokens(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "cannot find a policy of orders or of the namespace with exactly the rights Send,Listen"},
+		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "no policy of orders or of the namespace has exactly the rights Send,Listen"},
 		{g.connection, []string{"nope", "--rights=Send"}, exitFailure, "nope"},
 		{g.connection, []string{"orders", "--rights=Listen", "--create-policy=sender"}, exitFailure, "policy sender of orders has the rights Send, not Listen"},
 		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `cannot read the key of a policy "none" of orders`},

@@ -112,7 +112,7 @@ func parseBrokerProperties(values []string, m *core.Message) error {
 	err := readBrokerProperties(dec, m)
 	if err == nil {
 		if _, more := dec.Token(); more != io.EOF {
-			err = fmt.Errorf("BrokerProperties has data after the JSON object")
+			err = fmt.Errorf("BrokerProperties has data after the JSON object: remove this data")
 		}
 	}
 	return refuseJSON(err, "BrokerProperties")

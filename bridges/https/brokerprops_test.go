@@ -110,7 +110,7 @@ func TestBadBrokerPropertiesAreNamed(t *testing.T) {
 		{`{"To":"a","TO":"b"}`, `BrokerProperties.To appears twice.`},
 		{`{"To":"a"`, `BrokerProperties is not valid JSON`},
 		{`{"To" "a"}`, `BrokerProperties is not valid JSON at byte `},
-		{`{"To":"a"} x`, `BrokerProperties has data after the JSON object.`},
+		{`{"To":"a"} x`, `BrokerProperties has data after the JSON object: remove this data.`},
 		{`[]`, `BrokerProperties is an array: it must be a JSON object.`},
 		{`"x"`, `BrokerProperties is "x": it must be a JSON object.`},
 		{``, `BrokerProperties is not valid JSON: it ends too early.`},

@@ -24,7 +24,7 @@ const Path = "/$crosstown/hooks/"
 
 type Hook struct {
 	Name      string        `config:"name"`
-	Namespace string        `config:"-"` // ID of Entity's namespace, which is its configured name
+	Namespace string        `config:"-"` // the namespace of Entity: its ID, which is the configured name
 	Entity    string        `config:"entity"`
 	Scheme    Scheme        `config:"verify"`    // how senders prove that they know a key: url, github, stripe or standard
 	Keys      [][]byte      `config:"-"`         // made by Scheme.Key; a sender must know one of them

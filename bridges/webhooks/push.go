@@ -19,7 +19,7 @@ import (
 // PushOptions configure a Push. Numbers that are zero get their default.
 type PushOptions struct {
 	Name       string        `config:"name"`
-	Namespace  string        `config:"-"`    // ID of From's namespace, which is its configured name
+	Namespace  string        `config:"-"`    // the namespace of From: its ID, which is the configured name
 	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
 	URL        string        `config:"url"`
 	Key        []byte        `config:"-"`

@@ -1,5 +1,5 @@
-// Package sdk is the only package that the author of a plugin must import. A router decides what
-// happens to messages:
+// Package sdk is the only package that the author of a plugin must import. A plugin is a router, a
+// serializer or both. A router decides what happens to messages:
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{
@@ -12,9 +12,9 @@
 //	}
 //
 // A serializer reads and writes payloads of the content types that it names, with Plugin.Decode and
-// Plugin.Encode. One plugin may be a router and a serializer.
+// Plugin.Encode.
 //
 // The gateway starts the program, sends it many requests concurrently, and restarts it when it ends
-// or does not answer in time. All functions but Serve are called concurrently. Text that the
-// program prints, or logs with log/slog or log, goes to the gateway's log.
+// or does not answer in time. The package calls the functions of the Plugin concurrently. Text that
+// the program prints, or logs with log/slog or log, goes to the gateway's log.
 package sdk

@@ -164,7 +164,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	if o.policy != "" {
 		return nil, fmt.Errorf("this connection string cannot read the key of a policy %q of %s: check the policy's name (crosstown export lists the policies of entities)", o.policy, where)
 	}
-	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
+	return nil, fmt.Errorf("no policy of %s has exactly the rights %v (a token gets all rights of its policy) and a key that this connection string may read: specify an entity, and create a policy on it with --create-policy NAME", where, rights)
 }
 
 // entitySigner returns the entity's first policy that fits, a new one if o.create names it, or nil.

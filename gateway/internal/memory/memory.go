@@ -128,8 +128,10 @@ func Parse(s string) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, errors.New("the value is not a size: write it like 512MiB or 2GiB")
-	case n <= 0 || n > math.MaxInt64/unit:
-		return 0, fmt.Errorf("%s is out of range: write it like 512MiB or 2GiB", s)
+	case n <= 0:
+		return 0, fmt.Errorf("%s is not above 0: write a size such as 512MiB or 2GiB", s)
+	case n > math.MaxInt64/unit:
+		return 0, fmt.Errorf("%s is too large: write a size such as 512MiB or 2GiB", s)
 	}
 	return n * unit, nil
 }

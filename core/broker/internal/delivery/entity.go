@@ -1,11 +1,13 @@
 // Package delivery decides which receiver gets which message. An Entity has the open receivers and
 // sessions of an entity at this gateway. Each sub-queue with receivers has a dispatcher with one
-// worker per partition. The worker turns the credit of all receivers into one Lock call at a time.
-// An idle gateway does not poll, but the dispatchers of dead letters sweep. An entity with sessions
-// has a hub instead. Each open session has a goroutine that locks the session's messages in order.
-// Calls that wait for a session are in one queue, for which a finder per partition asks the store.
-// Sessions and finders look for messages when the store notifies them (core.Watcher), when
-// something is due, and otherwise every few seconds.
+// worker per partition. A worker turns the credit of all receivers into one Lock call at a time.
+// While receivers wait for dead letters, their dispatcher also sweeps the main queue, so that
+// expired messages become dead letters.
+//
+// An entity with sessions has a hub instead of a dispatcher. Each open session has a goroutine that
+// locks the session's messages in order. Calls that wait for a session are in one queue, for which a
+// finder per partition asks the store. Sessions and finders look for messages when the store
+// notifies them (core.Watcher), when something is due, and otherwise every few seconds.
 package delivery
 
 import (

@@ -25,7 +25,7 @@ type removal struct {
 	ds []core.Delivery
 }
 
-// The store calls Wake when it has new messages, and so does a timer.
+// The store calls Wake when it has new messages; a timer calls it, too.
 func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()

@@ -212,9 +212,9 @@ func missing(what string, r core.Ref, numbers []int64) error {
 
 // EndLinks ends the locks that cannot outlive the process that last used the store: those of
 // sessions and their messages, and the broker's own. It counts no failed deliveries. Receivers keep
-// all other locks, because lock tokens outlive connections. Free sessions are ordered by their
-// first available messages, because the journal does not record since when they wait. EndLinks must
-// be called after Start and before any other call.
+// all other locks, because lock tokens outlive connections. EndLinks also puts the free sessions
+// into the order of their first available messages, because the journal does not record since when a
+// session waits. It must be called after Start and before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // visit never fails
 		// These bounds drop no events, because the entities' policies are not known here. The next

@@ -28,10 +28,11 @@ type Set struct {
 // keySuffixes are the ends of KEYS[1..12] of lua/state.lua, one letter each.
 const keySuffixes = "mhlrdpfqgxyw"
 
-// Ends of other keys, one letter each. bodiesSuffix, refsSuffix and subscriptionsSuffix follow the
-// hash tag directly, because a topic's subscriptions share these keys.
+// Ends of keys for other purposes, one letter each; some are also in keySuffixes. bodiesSuffix,
+// refsSuffix and subscriptionsSuffix follow the hash tag directly, because a topic's subscriptions
+// share these keys.
 const (
-	TargetSuffixes      = "mhw" + SharedSuffix // of each queue that gets copies of publications
+	TargetSuffixes      = "mhw" + SharedSuffix // what a publication needs of each queue that gets a copy
 	streamSuffix        = "m"
 	LocksSuffix         = "l"
 	BlocksSuffix        = "L"
