@@ -41,6 +41,7 @@ const maxEnding = 64
 // Mux passes each connection to the virtual listener of the protocol that its first bytes show.
 type Mux struct {
 	opts      Options
+	tls       *tls.Config // one for all handshakes: it has the keys that resume sessions
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
@@ -60,7 +61,11 @@ func New(listeners []net.Listener, o Options) *Mux {
 		addr = listeners[0].Addr()
 	}
 	return &Mux{
-		opts:      o,
+		opts: o,
+		tls: &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			hello.Conn.(*rewound).admitted.reached(saidHello)
+			return o.TLS(), nil
+		}},
 		listeners: listeners,
 		amqp:      newVirtual(addr),
 		http:      newVirtual(addr),
@@ -157,7 +162,7 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 		return nil, nil, errors.New("the client speaks AMQP without TLS, but the gateway requires TLS")
 	}
 	if kind == protocolTLS {
-		if kind, speaking, err = m.secure(ctx, speaking, conn); err != nil {
+		if kind, speaking, err = m.secure(ctx, plain); err != nil {
 			return nil, nil, err
 		}
 		conn.reached(endedHandshake)
@@ -184,14 +189,11 @@ func (m *Mux) requireTLS(conn net.Conn) {
 	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // the client may have disconnected
 }
 
-func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protocol, net.Conn, error) {
+func (m *Mux) secure(ctx context.Context, conn *rewound) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
 		return 0, nil, errors.New("the client speaks TLS, but the gateway has no certificate")
 	}
-	inner := tls.Server(conn, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		admitted.reached(saidHello)
-		return m.opts.TLS(), nil
-	}})
+	inner := tls.Server(conn, m.tls)
 	if err := inner.HandshakeContext(ctx); err != nil {
 		m.explainHandshake(conn, err)
 		return 0, nil, fmt.Errorf("TLS handshake: %w", err)
@@ -203,7 +205,7 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	if kind == protocolTLS {
 		return 0, nil, errors.New("the client speaks TLS inside of TLS")
 	}
-	speaking := &secured{rewound{Conn: inner, head: head, admitted: admitted}, inner.ConnectionState()}
+	speaking := &secured{rewound{Conn: inner, head: head, admitted: conn.admitted}, inner.ConnectionState()}
 	if kind == protocolHTTP {
 		speaking.request = &header{}
 	}
