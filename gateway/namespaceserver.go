@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
@@ -17,25 +18,35 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 // namespaceServer starts the parts of the gateway that work for one namespace only.
 type namespaceServer struct {
-	*backend
-	observed core.Store      // the store, with metrics and traces
-	bodies   *payload.Chain  // decodes bodies for rules and schemas
-	running  *rungroup.Group // runs the brokers; if one fails, the gateway fails
+	c         *config.Config
+	log       *slog.Logger
+	plugins   *host.Host
+	traces    *tracing.Tracing
+	metrics   *metrics.Metrics
+	pools     *pools
+	histories *history.History
+	remotes   *remotes
+	observed  core.Store      // the store, with metrics and traces
+	bodies    *payload.Chain  // decodes bodies for rules and schemas
+	running   *rungroup.Group // runs the brokers; if one fails, the gateway fails
 
 	mu   sync.Mutex
 	open map[string]*admin.Served // by the namespace's ID
 }
 
-func (t *namespaceServer) openDirectory(ctx context.Context) (*namespaces.Directory, error) {
+func (t *namespaceServer) openDirectory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
 	return namespaces.Open(ctx, namespaces.Options{
 		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.observed, Open: t.serve,
-		Hosts: t.certificate.hosts, Issuers: t.issuers, PublicKeys: []string{config.DevKey}, Limits: t.c.Limits(), Now: t.observed.Now, Logger: t.log,
+		Hosts: hosts, Issuers: issuers, PublicKeys: []string{config.DevKey}, Limits: t.c.Limits(), Now: t.observed.Now, Logger: t.log,
 	})
 }
 

@@ -3,20 +3,25 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strings"
 	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
 type pushes struct {
-	*backend
-	group  *rungroup.Group
-	broker core.Broker
+	c        *config.Config // as at the start of the gateway
+	log      *slog.Logger
+	messages *fair.Pool
+	group    *rungroup.Group
+	broker   core.Broker
 
 	inForce atomic.Pointer[[]*runningPush]
 }
@@ -57,7 +62,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
-	o.Budget, o.Grace, o.Logger = p.pools.messages, p.c.DrainTimeout, p.log
+	o.Budget, o.Grace, o.Logger = p.messages, p.c.DrainTimeout, p.log
 	if o.Namespace != p.c.Namespace {
 		o.Logger = p.log.With("namespace", o.Namespace)
 	}

@@ -183,7 +183,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	b.remotes.run(front, b.namespaces, b.directory, bridge.ServeConn)
 	tunnel, native := b.serveWebSocket(front, bridge)
 	defer b.showAdmin()()
-	b.pushes = &pushes{backend: b, group: front, broker: b.seen("push")}
+	b.pushes = &pushes{c: b.c, log: b.log, messages: b.pools.messages, group: front, broker: b.seen("push")}
 	b.pushes.set(g.taken.Pushes())
 	b.metrics.Pushes(b.pushes.list)
 	b.serveHTTPS(front, tunnel, native)
@@ -247,8 +247,11 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	if err != nil {
 		return nil, err
 	}
-	b.namespaces = &namespaceServer{backend: b, observed: g.traces.Store(b.metrics.Store(st)), bodies: bodies, running: running, open: map[string]*admin.Served{}}
-	if b.directory, err = b.namespaces.openDirectory(ctx); err != nil {
+	b.namespaces = &namespaceServer{
+		c: c, log: log, plugins: g.plugins, traces: g.traces, metrics: b.metrics, pools: b.pools, histories: b.histories, remotes: b.remotes,
+		observed: g.traces.Store(b.metrics.Store(st)), bodies: bodies, running: running, open: map[string]*admin.Served{},
+	}
+	if b.directory, err = b.namespaces.openDirectory(ctx, g.issuers, g.certificate.hosts); err != nil {
 		return nil, err
 	}
 	running.Go("namespaces", b.directory.Run)
