@@ -3,15 +3,12 @@ package bridges
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 func Peer(protocol, address, product string) string {
@@ -68,32 +65,6 @@ func Answered(nc net.Conn) {
 	if c, ok := nc.(interface{ Answered() }); ok {
 		c.Answered()
 	}
-}
-
-// ReadBody reads up to limit bytes of a request's body, which memory then counts. If the body arrives
-// too slowly, the error is fair.ErrTooSlow.
-func ReadBody(w http.ResponseWriter, r *http.Request, memory *fair.Share, limit int64) ([]byte, error) {
-	if r.ContentLength == 0 {
-		return []byte{}, nil
-	}
-	control := http.NewResponseController(w)
-	body, err := memory.Gather(r.Context(), fair.Arrival{
-		Reader: r.Body, Size: r.ContentLength, Limit: limit,
-		Deadline: func(at time.Time) error {
-			_ = control.SetReadDeadline(at) // fails in tests whose writer has no deadlines
-			return nil
-		},
-	})
-	switch {
-	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // net/http would take a deadline that passes later for a disconnect
-		return body, nil
-	case errors.Is(err, fair.ErrTooLarge):
-		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
-	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded, errors.Is(err, fair.ErrTooSlow):
-		return nil, err
-	}
-	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
 type connKey struct{}

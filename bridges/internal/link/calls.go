@@ -42,8 +42,9 @@ type waitingCall struct {
 	work   Work
 }
 
-// NewCalls returns a Calls without Ctx, whose goroutines belong to tasks. While freeCalls calls of Begin run, a
-// further one takes fair.Call bytes of memory. If a call panics, failed runs as a job of o.
+// NewCalls returns a Calls without Ctx, whose goroutines belong to tasks. While freeCalls calls of
+// Begin run, a further one takes fair.Call bytes of memory. If a call panics, failed runs as a job
+// of o.
 func NewCalls(tasks *sync.WaitGroup, o *Owner, memory *fair.Share, failed func(error)) *Calls {
 	return &Calls{tasks: tasks, owner: o, memory: memory, failed: failed}
 }

@@ -40,8 +40,8 @@ type Namespace struct {
 // FreeBytes is how many bytes of properties or of a state a call may set while memory is short.
 const FreeBytes = 256
 
-// Keep returns Busy if memory is too short for a number of bytes that an embedded store keeps in memory as long
-// as a message or a session.
+// Keep returns Busy if memory is too short for a number of bytes that an embedded store keeps in
+// memory as long as a message or a session.
 func (n *Namespace) Keep(bytes int) error {
 	if bytes <= FreeBytes || n.Shortage == nil {
 		return nil
