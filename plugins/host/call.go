@@ -66,6 +66,11 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 	}
 }
 
+// mismatch is garbage with the error that a is no answer to the request.
+func (p *supervised) mismatch(a answer, request, field string) error {
+	return p.garbage(a, fmt.Errorf("it answers a request '%s' with %T: the answer must have the field '%s' or 'failure'", request, a.Answer, field))
+}
+
 func (p *supervised) garbage(a answer, err error) error {
 	err = fmt.Errorf("the plugin sent an invalid answer: %w", err)
 	a.from.session.fail(err)

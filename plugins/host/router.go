@@ -43,7 +43,7 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	case *pb.Response_Failure:
 		return nil, r.p.failed(got.Failure)
 	}
-	return nil, r.p.garbage(a, fmt.Errorf("the plugin answered a request 'route' with %T: the answer must have the field 'routed' or 'failure'", a.Answer))
+	return nil, r.p.mismatch(a, "route", "routed")
 }
 
 func (p *supervised) failed(f *pb.Failure) error {

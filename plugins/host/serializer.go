@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/plugins/internal/typed"
@@ -31,7 +30,7 @@ func (s *Serializer) Decode(ctx context.Context, contentType string, payload []b
 	}
 	decoded, ok := a.Answer.(*pb.Response_Decoded)
 	if !ok {
-		return nil, s.p.garbage(a, fmt.Errorf("the plugin answered a request 'decode' with %T: the answer must have the field 'decoded' or 'failure'", a.Answer))
+		return nil, s.p.mismatch(a, "decode", "decoded")
 	}
 	v, err := typed.Of(decoded.Decoded.GetValue())
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 	}
 	encoded, ok := a.Answer.(*pb.Response_Encoded)
 	if !ok {
-		return nil, "", s.p.garbage(a, fmt.Errorf("the plugin answered a request 'encode' with %T: the answer must have the field 'encoded' or 'failure'", a.Answer))
+		return nil, "", s.p.mismatch(a, "encode", "encoded")
 	}
 	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
 }
