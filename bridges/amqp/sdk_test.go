@@ -98,6 +98,15 @@ func sdkSend(t *testing.T, c *azservicebus.Client, queue string, bodies ...strin
 	}
 }
 
+func sdkReceiver(t *testing.T, c *azservicebus.Client, queue string, o *azservicebus.ReceiverOptions) *azservicebus.Receiver {
+	t.Helper()
+	r, err := c.NewReceiverForQueue(queue, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func sdkReceive(t *testing.T, r *azservicebus.Receiver, n int) []*azservicebus.ReceivedMessage {
 	t.Helper()
 	var got []*azservicebus.ReceivedMessage
@@ -123,10 +132,7 @@ func TestSDKSendsAndReceives(t *testing.T) {
 	t.Parallel()
 	c := sdk(t, serveWhole(t, Options{}, "q1"))
 	sdkSend(t, c, "q1", "a", "b", "c")
-	r, err := c.NewReceiverForQueue("q1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", nil)
 	ms := sdkReceive(t, r, 3)
 	if got, want := bodies(ms), []string{"a", "b", "c"}; !slices.Equal(got, want) {
 		t.Errorf("bodies: got %v, want %v", got, want)
@@ -158,10 +164,7 @@ func TestSDKSendsBatchAtomically(t *testing.T) {
 	if err := s.SendMessageBatch(ctx, batch, nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.NewReceiverForQueue("q1", &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
 	for i, m := range sdkReceive(t, r, 50) {
 		if m.Body[0] != byte(i) {
 			t.Fatalf("message %d: got body %d", i, m.Body[0])
@@ -192,17 +195,14 @@ func TestSDKCannotSetPropertiesWithoutLimit(t *testing.T) {
 	c := sdk(t, serveWhole(t, Options{}, "q1"))
 	ctx := sdkContext(t)
 	sdkSend(t, c, "q1", "m")
-	r, err := c.NewReceiverForQueue("q1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", nil)
 	set := func(key string) map[string]any {
 		return map[string]any{key: strings.Repeat("x", core.MaxHeaderBytes/2)}
 	}
 	if err := r.AbandonMessage(ctx, sdkReceive(t, r, 1)[0], &azservicebus.AbandonMessageOptions{PropertiesToModify: set("a")}); err != nil {
 		t.Fatalf("abandon: %v", err)
 	}
-	err = r.DeferMessage(ctx, sdkReceive(t, r, 1)[0], &azservicebus.DeferMessageOptions{PropertiesToModify: set("b")})
+	err := r.DeferMessage(ctx, sdkReceive(t, r, 1)[0], &azservicebus.DeferMessageOptions{PropertiesToModify: set("b")})
 	if err == nil || !strings.Contains(err.Error(), "at most 65536 bytes in total") {
 		t.Errorf("defer with more properties: got %v, want the limit", err)
 	}
@@ -213,10 +213,7 @@ func TestSDKSettlesEveryWay(t *testing.T) {
 	c := sdk(t, serveWhole(t, Options{}, "q1"))
 	ctx := sdkContext(t)
 	sdkSend(t, c, "q1", "m")
-	r, err := c.NewReceiverForQueue("q1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", nil)
 
 	m := sdkReceive(t, r, 1)[0]
 	if m.DeliveryCount != 1 || m.State != azservicebus.MessageStateActive || m.LockedUntil == nil || m.SequenceNumber == nil || *m.SequenceNumber != 1 {
@@ -247,10 +244,7 @@ func TestSDKSettlesEveryWay(t *testing.T) {
 		t.Fatalf("dead-letter a deferred message: %v", err)
 	}
 
-	dlq, err := c.NewReceiverForQueue("q1", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dlq := sdkReceiver(t, c, "q1", &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter})
 	m = sdkReceive(t, dlq, 1)[0]
 	if m.DeadLetterReason == nil || *m.DeadLetterReason != "why" || m.DeadLetterErrorDescription == nil || *m.DeadLetterErrorDescription != "because" || m.ApplicationProperties["k"] != "v" {
 		t.Errorf("dead letter: got %v", m.ApplicationProperties)
@@ -278,10 +272,7 @@ func TestSDKLearnsThatLockIsLost(t *testing.T) {
 	b := newFakeBroker("q1")
 	c := sdk(t, serve(t, b, &fakeAuthority{}, Options{}))
 	sdkSend(t, c, "q1", "m")
-	r, err := c.NewReceiverForQueue("q1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", nil)
 	m := sdkReceive(t, r, 1)[0]
 	b.mu.Lock()
 	clear(b.queues["q1"].locked)
@@ -312,10 +303,7 @@ func TestSDKSchedulesPeeksAndCancels(t *testing.T) {
 	if err != nil || len(numbers) != 2 {
 		t.Fatalf("schedule: got %v, %v", numbers, err)
 	}
-	r, err := c.NewReceiverForQueue("q1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", nil)
 	peeked, err := r.PeekMessages(ctx, 10, nil)
 	if err != nil || len(peeked) != 2 {
 		t.Fatalf("peek: got %v, %v", peeked, err)
@@ -360,10 +348,7 @@ func TestSDKMessageKeepsAllItsParts(t *testing.T) {
 	if err := s.SendMessage(ctx, want, nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.NewReceiverForQueue("q1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := sdkReceiver(t, c, "q1", nil)
 	m := sdkReceive(t, r, 1)[0]
 	got := m.Message()
 	for name, pair := range map[string][2]any{

@@ -62,15 +62,11 @@ var narrowAttacks = []struct {
 		return n.post("narrow/messages", "narrow-send", "application/vnd.microsoft.servicebus.json", "["+strings.Repeat(`{},`, 9999)+"{}]")
 	}},
 	{"AMQP batches of 20,000 messages", func(n *narrow) error {
-		conn, hangUp, err := n.dial("narrow", "narrow-send")
+		session, hangUp, err := n.session("narrow", "narrow-send")
 		if err != nil {
 			return err
 		}
 		defer hangUp()
-		session, err := conn.NewSession(n.ctx, nil)
-		if err != nil {
-			return err
-		}
 		sender, err := session.NewSender(n.ctx, "narrow", nil)
 		if err != nil {
 			return err
@@ -212,15 +208,11 @@ var narrowAttacks = []struct {
 		return err
 	}},
 	{"deliveries that nobody settles", func(n *narrow) error {
-		conn, hangUp, err := n.dial("narrow", "narrow-listen")
+		session, hangUp, err := n.session("narrow", "narrow-listen")
 		if err != nil {
 			return err
 		}
 		defer hangUp()
-		session, err := conn.NewSession(n.ctx, nil)
-		if err != nil {
-			return err
-		}
 		r, err := session.NewReceiver(n.ctx, "narrow", &amqp.ReceiverOptions{Credit: 10_000})
 		for err == nil {
 			_, err = r.Receive(n.ctx, nil)
@@ -343,27 +335,33 @@ func (n *narrow) dial(queue, policy string) (_ *amqp.Conn, hangUp func(), _ erro
 	return conn, hangUp, nil
 }
 
+// session is like dial, and opens a session.
+func (n *narrow) session(queue, policy string) (_ *amqp.Session, hangUp func(), _ error) {
+	conn, hangUp, err := n.dial(queue, policy)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := conn.NewSession(n.ctx, nil)
+	if err != nil {
+		hangUp()
+		return nil, nil, err
+	}
+	return s, hangUp, nil
+}
+
 // sendAndModify sends m again and again, receives it, and modifies it.
 func (n *narrow) sendAndModify(m *amqp.Message, change *amqp.ModifyMessageOptions) error {
-	to, hangUp, err := n.dial("narrow", "narrow-send")
+	sending, hangUp, err := n.session("narrow", "narrow-send")
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	from, hangUp, err := n.dial("narrow", "narrow-listen")
+	receiving, hangUp, err := n.session("narrow", "narrow-listen")
 	if err != nil {
 		return err
 	}
 	defer hangUp()
-	sending, err := to.NewSession(n.ctx, nil)
-	if err != nil {
-		return err
-	}
 	sender, err := sending.NewSender(n.ctx, "narrow", nil)
-	if err != nil {
-		return err
-	}
-	receiving, err := from.NewSession(n.ctx, nil)
 	if err != nil {
 		return err
 	}
