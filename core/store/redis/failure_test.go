@@ -300,18 +300,28 @@ func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	s := open(t, server.URL(), redisstore.Options{Patience: -1})
 	p := queue(t, s)
 	send(t, s, p, "first")
+	token := lock(t, s, p, 1)[0].LockToken
 	if err := server.Client().Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	a := p.In(s).Append(ctx, [][]*core.Message{{message("slow")}})
+	briefly := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	a := p.In(s).Append(briefly(), [][]*core.Message{{message("slow")}})
 	if core.CodeOf(a[0].Err) != core.Timeout || !errors.Is(a[0].Err, context.DeadlineExceeded) || core.IsNotDone(a[0].Err) {
 		t.Errorf("append: got %v, want a timeout that leaves the outcome open", a[0].Err)
 	}
-	_, err := p.In(s).Peek(ctx, core.PeekRequest{Max: 1})
+	_, err := p.In(s).Peek(briefly(), core.PeekRequest{Max: 1})
 	if core.CodeOf(err) != core.Timeout {
 		t.Errorf("peek: got %v, want a timeout", err)
+	}
+	if r := p.In(s).Renew(briefly(), []core.LockToken{token}); core.CodeOf(r[0].Err) != core.Timeout {
+		t.Errorf("renew: got %v, want a timeout", r[0].Err)
+	}
+	if errs := p.In(s).Settle(briefly(), []core.Settlement{{Token: token, Outcome: core.Complete}}); core.CodeOf(errs[0]) != core.Timeout {
+		t.Errorf("settle: got %v, want a timeout", errs[0])
 	}
 	if err := server.Client().Do(t.Context(), "CLIENT", "UNPAUSE").Err(); err != nil {
 		t.Fatal(err)

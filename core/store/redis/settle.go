@@ -38,7 +38,8 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 			size += len(part[i].Properties.Encoded())
 		}
 		if err := sh.settles.Submit(ctx, w, len(part), size); err != nil {
-			w.errs = slices.Repeat([]error{fmt.Errorf("cannot settle messages in the keys '%s*': %w", sh.keys.Prefix, err)}, len(part))
+			errs = append(errs, slices.Repeat([]error{fmt.Errorf("cannot settle messages in the keys '%s*': %w", sh.keys.Prefix, err)}, len(part))...)
+			continue // the flush may still write w
 		}
 		errs = append(errs, w.errs...)
 	}
@@ -267,7 +268,8 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	for part := range slices.Chunk(tokens, batching.MaxBatch) {
 		w := &renewing{tokens: part}
 		if err := sh.renews.Submit(ctx, w, len(part), 0); err != nil {
-			w.renewals = slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew locks in the keys '%s*': %w", sh.keys.Prefix, err)}}, len(part))
+			renewals = append(renewals, slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew locks in the keys '%s*': %w", sh.keys.Prefix, err)}}, len(part))...)
+			continue // the flush may still write w
 		}
 		renewals = append(renewals, w.renewals...)
 	}

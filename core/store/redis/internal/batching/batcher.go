@@ -47,8 +47,8 @@ func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Cal
 }
 
 // Submit adds work and waits for the flush that processes it. If ctx ends before the flush begins,
-// the work is not done. If ctx ends later, the flush continues, and the caller must not read work
-// any more. If ctx leaves enough time, the flush may run in the caller's goroutine.
+// the work is not done. If ctx ends later, the flush continues, and the caller must neither read
+// nor write work any more. If ctx leaves enough time, the flush may run in the caller's goroutine.
 func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
 	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
