@@ -30,7 +30,7 @@ func TestAShortPauseOfTheServerStaysShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, pause := start(t)
-			s := open(t, url, redis.Options{Patience: 10 * time.Second})
+			s := open(t, url, redis.Options{Patience: time.Minute})
 			p := queue(t, s)
 			appended := int64(0)
 			send := func() {

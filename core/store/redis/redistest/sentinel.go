@@ -203,9 +203,13 @@ func (s *Sentinel) FailOver(tb testing.TB) {
 	}
 }
 
-// Restart restarts the initial master with its data, and calls down while it is down.
+// Restart restarts the initial master with its data, and calls down while it is down. Sentinel does
+// not fail over meanwhile, nor later, however long the restart takes.
 func (s *Sentinel) Restart(tb testing.TB, down func()) {
 	tb.Helper()
+	if err := s.sentinel.client.Do(tb.Context(), "SENTINEL", "SET", masterName, "down-after-milliseconds", time.Hour.Milliseconds()).Err(); err != nil {
+		tb.Fatalf("keep the sentinel from failing over: %v", err)
+	}
 	s.servers[0].restart(tb, down)
 }
 
