@@ -10,7 +10,7 @@ import (
 )
 
 // Activate makes messages available, or changes when scheduled ones become due: see core.Activate.
-// It returns one error per number. It needs Manage, because it ends the locks of other clients.
+// The caller needs the Manage right, because Activate ends locks of other clients.
 func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address, numbers []int64, at time.Time) []error {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
@@ -42,7 +42,7 @@ func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address,
 }
 
 // UnlockSession ends the locks of a session and its messages, whoever holds them, without counting
-// failed deliveries. It needs Manage, and returns SessionLockLost if the session is not locked.
+// failed deliveries. It requires the Manage right. SessionLockLost: the session is not locked.
 func (b *Broker) UnlockSession(ctx context.Context, id core.Identity, name, session string) error {
 	if err := id.Check(core.Manage, name, time.Now()); err != nil {
 		return err

@@ -173,7 +173,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace returns the start of this gateway as CreatedAt: configured namespaces are not stored.
+// Namespace describes the namespace. Its CreatedAt is when this gateway started, because the store
+// has no creation time of a configured namespace.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

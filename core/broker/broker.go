@@ -41,7 +41,7 @@ type (
 
 type For[T any] = entity.For[T]
 
-// While the router of a Stage does not answer, a pipeline does this with messages.
+// Values of Stage.Unavailable: what happens to messages while the router does not answer.
 const (
 	Refuse = pipeline.Refuse
 	Pass   = pipeline.Pass
@@ -54,18 +54,18 @@ type Options struct {
 	// Name is the namespace's name in texts for clients; default Namespace.
 	Name   string
 	Logger *slog.Logger
-	// PartitionCount is for partitioned entities; default 4, at most core.MaxPartitions.
+	// PartitionCount is how many partitions a partitioned entity gets; default 4, at most
+	// core.MaxPartitions.
 	PartitionCount int
-	// Limits are the limits of the emulated tier; zero means none.
+	// Limits are the limits of the emulated Service Bus tier; zero means none.
 	Limits core.Limits
 	// Quotas returns the namespace's current quotas. If Quotas is nil, only Limits apply.
 	Quotas func() core.NamespaceQuotas
 	// Pipelines select entities by name. The first that matches an entity applies to it.
 	Pipelines []Pipeline
 	Selected
-	// Histories bound the history of a queue or topic, over all its partitions. A topic's
-	// subscriptions have a history if the topic has one. All gateways of a namespace should have
-	// the same.
+	// Histories bound the history of a queue or topic, over all its partitions. If a topic has a
+	// history, its subscriptions have one. All gateways of a namespace should have the same list.
 	Histories []For[core.HistoryBounds]
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
@@ -73,11 +73,11 @@ type Options struct {
 	// if the router passes the message. The Parameters of the Stages are ignored.
 	Filters []Stage
 	// Body decodes a message's body for rules with conditions on its fields. Without Body, such a
-	// condition is never true. If Body fails, the fields count as missing; but if the error's Code
-	// is retriable, the message is refused with this Code, because no decoder could answer.
+	// condition is never true. If Body fails with a retriable Code, no decoder could answer, and
+	// the message is refused with this Code. After any other error, the fields count as missing.
 	Body func(*core.Message) (any, error)
-	// Answers reports whether a folded host is a name of the namespace or of the gateway: entities
-	// cannot forward to other hosts. A nil Answers accepts every host.
+	// Answers reports whether a host, in lower case, is a name of the namespace or of the gateway.
+	// Entities can forward only to such hosts. A nil Answers accepts every host.
 	Answers func(host string) bool
 	// ForwardWait keeps messages at their source while their destination is disabled or full.
 	// Otherwise they become transfer dead letters, as with Service Bus.
@@ -92,8 +92,8 @@ type Options struct {
 // in a list applies. All gateways of a namespace should have the same settings.
 type Selected struct {
 	Retries         []For[Retry]         // for queues and subscriptions
-	RateLimits      []For[core.Rate]     // of deliveries, over all gateways, for queues and subscriptions
-	CircuitBreakers []For[Breaker]       // for queues and subscriptions; each gateway's breaker has its own state
+	RateLimits      []For[core.Rate]     // limit deliveries of queues and subscriptions, over all gateways together
+	CircuitBreakers []For[Breaker]       // pause deliveries of queues and subscriptions; each gateway has its own state
 	Schemas         []For[core.Router]   // check messages of queues and topics against a schema
 	DeadLetters     []For[time.Duration] // how long dead letters are kept
 	// Schedules are stored in the catalogue, and stay there when they are removed from this list.
@@ -143,7 +143,7 @@ type Broker struct {
 
 	base   context.Context
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // dispatchers and callbacks; grows only under mu, while the broker is open
+	tasks  sync.WaitGroup // goroutines of dispatchers and callbacks; started only under mu, while closed is false
 
 	entityCache
 

@@ -32,8 +32,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins with the number from in the partition of that number, and
-// continues in the partitions after it. limit and delivery.PeekBytes bound the result.
+// Peek implements core.Broker. It starts at the sequence number from, in the partition of that
+// number, and continues in the following partitions. limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, state *core.State, from int64, limit int) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, sta
 	return found, nil
 }
 
-// PeekDamaged is Peek for damaged messages, which are not delivered. It needs Listen.
+// PeekDamaged returns damaged messages, which are not delivered. The caller needs the Listen right.
 func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.DamagedMessage, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -159,8 +159,8 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 	return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: %s %s %s.", strings.Join(names, ", "), do, strings.ToLower(state.String()))
 }
 
-// Cancel implements core.Broker, whatever the status of the queue. Each partition cancels all of
-// its numbers or none. Cancel returns the first refusal.
+// Cancel works whatever the status of the queue. Each partition cancels all of its numbers or none.
+// Cancel returns the first refusal.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	e, err := b.access(ctx, id, core.Send, a)
 	if err != nil {
@@ -228,7 +228,8 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 }
 
 // LockNumbers locks the available messages among the numbers, and returns them by partition.
-// session is the session's lock; it is nil for an entity without sessions. It needs Listen.
+// session is the lock of their session; it is nil for an entity without sessions. The caller needs
+// the Listen right.
 func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -243,7 +244,8 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Addre
 	errs := make([]error, len(found))
 	entity.ByPartition(v.Queues[sub], numbers, entity.PartitionOfNumber, nil, func(p *core.Partition, part []int64) []error {
 		at := *p
-		// If the gateway crashes, the lock must end before the store forgets the key of the move.
+		// A move of the messages may follow. If the gateway crashes, the locks must end before the
+		// move's key does: otherwise a repeated move would store the messages twice.
 		at.LockDuration = min(at.LockDuration, moveLock)
 		found[p.Index], _, errs[p.Index] = at.In(b.store).Lock(ctx, core.LockRequest{Numbers: part, Session: session})
 		return nil

@@ -122,8 +122,7 @@ func (b *Broker) keep(ent core.Entity, now time.Time) (*entry, error) {
 	return e, nil
 }
 
-// forget removes e, whose entity was deleted, and closes everything that is open on it. e may be
-// nil.
+// forget removes e, whose entity was deleted, and closes what is open on it. e may be nil.
 func (b *Broker) forget(e *entry) {
 	if e == nil {
 		return

@@ -76,15 +76,15 @@ func (b *Broker) createSubscription(ctx context.Context, id core.Identity, name 
 	return made, nil
 }
 
-// roomFor refuses another entity if the listing l already has most entities. text formats the
-// refusal, with two arguments: in (the name of the entities' parent) and most.
-func (b *Broker) roomFor(ctx context.Context, l core.Listing, most int, text, in string) error {
-	last, err := b.store.Entities(ctx, b.ns.ID, l, most-1, 1)
+// roomFor refuses to create an entity if the listing l already has limit entities. text formats the
+// refusal, with two arguments: in (the name of the entities' parent) and limit.
+func (b *Broker) roomFor(ctx context.Context, l core.Listing, limit int, text, in string) error {
+	last, err := b.store.Entities(ctx, b.ns.ID, l, limit-1, 1)
 	if err != nil {
 		return b.ns.Refusal(err, &core.Entity{Name: in})
 	}
 	if len(last) > 0 {
-		return core.Refuse(core.QuotaExceeded, text, in, most)
+		return core.Refuse(core.QuotaExceeded, text, in, limit)
 	}
 	return nil
 }

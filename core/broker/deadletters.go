@@ -12,13 +12,13 @@ import (
 
 const (
 	deadLettersInterval = time.Minute
-	oldPage             = 8 // dead letters that are read at once to find old ones
+	oldPage             = 8 // dead letters that one call reads to find old ones
 )
 
 type oldDeadLetters struct {
 	mu  sync.Mutex // held for a whole call of removeDeadLetters
 	set *Selected
-	due map[string]time.Time // by entity ID: no dead letter is old before this time
+	due map[string]time.Time // by entity ID: the earliest time at which a dead letter can be old
 }
 
 // removeDeadLetters removes dead letters that are older than the configuration allows. It reads

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// maxAge is how long a cached entity may be used, in case the store's watch has missed a
-	// change.
+	// maxAge limits how long a cached entity is used if the store's watch misses a change.
 	maxAge          = 5 * time.Second
 	unavailableTime = time.Second
 )
@@ -83,7 +82,7 @@ func (e *entry) configure(s *Selected, name string) {
 // Select replaces Options.Selected. Delays that have begun stay as they are.
 func (b *Broker) Select(s Selected) {
 	b.selected.Store(&s)
-	for _, e := range b.known() { // also those that have just got the old settings
+	for _, e := range b.known() { // also entries that were added just before the store above, with the old settings
 		e.configure(b.selected.Load(), e.View().Name)
 	}
 	b.scheduler.want(s.Schedules)

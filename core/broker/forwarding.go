@@ -77,8 +77,8 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 	return nil
 }
 
-// isOwnHost reports whether a folded host means this gateway: an IP address, localhost, a name of
-// the namespace or the gateway, or a name by which the client has called the gateway.
+// isOwnHost reports whether a host, in lower case, means this gateway: an IP address, localhost, a
+// name of the namespace or the gateway, or a name by which the client has called the gateway.
 func (b *Broker) isOwnHost(ctx context.Context, host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || b.options.Answers == nil || b.options.Answers(host) {
 		return true
@@ -106,7 +106,7 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// Forget removes Transit.Keys from the entity: nobody can send their messages to it again.
+// Forget removes the deduplication keys of moves (Transit.Key) that nobody will repeat.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	v, err := b.find(ctx, name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 const touchInterval = 30 * time.Second
 
-// An open receiver counts as a use.
+// touch records in the store when entities were last used. An open receiver counts as a use.
 func (b *Broker) touch(ctx context.Context) {
 	entries := b.known()
 	for _, e := range entries {

@@ -158,7 +158,7 @@ func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Deli
 // or topic gets them as if a client had sent them; a subscription gets them whatever its rules.
 // Dead letters keep their reasons. A message whose Transit.Key is known is not stored again.
 // Duplicate detection does not apply, because the other broker may have two messages with one id.
-// Deposit needs Manage.
+// Deposit requires the Manage right.
 func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, ms []*core.Message) ([]core.Appended, error) {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {

@@ -33,10 +33,10 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 }
 
 // Population returns the number of queues and topics, and the sum of their maximum sizes in MB. It
-// does not count the entity with the ID but.
-func (b *Broker) Population(ctx context.Context, but string) (n int, megabytes int64, err error) {
+// leaves out the entity with the ID except.
+func (b *Broker) Population(ctx context.Context, except string) (n int, megabytes int64, err error) {
 	err = b.eachQueueAndTopic(ctx, func(ent *core.Entity) {
-		if ent.ID != but {
+		if ent.ID != except {
 			n++
 			megabytes += ent.Megabytes()
 		}
@@ -62,8 +62,8 @@ func withReportedSize(e core.Entity) core.Entity {
 
 // withUse sets AccessedAt to the last use at this gateway, which the store may not know yet. The
 // creation counts as a use of a subscription. Clients compare CreatedAt, UpdatedAt and AccessedAt,
-// but stores keep only milliseconds; so withUse makes UpdatedAt later than CreatedAt, and AccessedAt
-// later than UpdatedAt, by a tick if necessary.
+// but stores keep only milliseconds; so withUse makes UpdatedAt later than CreatedAt, and
+// AccessedAt later than UpdatedAt, by a tick if necessary.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {

@@ -70,8 +70,8 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 	return ids, b.ns.Refusal(err, &v.Entity)
 }
 
-// marksLife is how long a mark can be used. If sessions appear or disappear meanwhile, positions in
-// the list shift, as they do between any two pages.
+// marksLife is how long a sessionMark can be used. If sessions appear or disappear meanwhile,
+// positions in the list shift, as they do between any two pages.
 const marksLife = 10 * time.Second
 
 // sessionMarks has the keys at which the pages of a list of sessions end. SDKs read page after
@@ -88,7 +88,7 @@ type sessionMark struct {
 	seen time.Time
 }
 
-// before returns the last mark up to the position skip, and its position, or 0 without a mark.
+// before returns the last mark up to the position skip, and its position; 0 without a mark.
 func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, at int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -59,7 +59,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	return nil
 }
 
-// queuesAndTopics lists until nothing is new: if entities are deleted, a page may skip others.
+// queuesAndTopics lists until nothing is new: a deletion between two pages hides an entity.
 func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err error) {
 	known := map[string]bool{}
 	for more := true; more && err == nil; {

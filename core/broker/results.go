@@ -13,7 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// StoreResults stores groups in order. It appends plain groups, and commits the results of others.
+// StoreResults stores groups in order. It appends groups that the pipeline has not changed, and
+// commits the results of the others.
 func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
@@ -39,7 +40,7 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	return answers
 }
 
-// If one group makes the store refuse the step, commitResults commits each group alone.
+// commitResults commits all results in one call. If the store refuses, it commits each group alone.
 func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
 	var w core.Work
 	at := make([][]int, len(results)) // for each result, the indexes in numbers of its messages

@@ -31,8 +31,8 @@ func (b *Broker) checkRule(r *core.Rule) (*rules.Rule, error) {
 }
 
 // filterCounts estimates the number of rules of a topic: those at the last count, plus those that
-// this gateway has since tried to create. A count reads all subscriptions, so it is repeated only
-// when it is old or when the estimate reaches a limit.
+// this gateway has tried to create since. A count reads all subscriptions, so it is repeated only
+// when it is old, or when the estimate reaches a limit.
 type filterCounts struct {
 	mu      sync.Mutex
 	filters [2]int // rules with SQL filters, and others, as weightOf counts them
@@ -45,8 +45,8 @@ func weightOf(r *core.Rule) int {
 	return max(1, (max(len(r.Filter.SQL), len(r.Action))+core.SQLLengthOfOne-1)/core.SQLLengthOfOne)
 }
 
-// makeRoomForRule counts rules of kind k and this total weight as created, or refuses them if they
-// exceed the topic's limit.
+// makeRoomForRule counts rules of kind k as created, or refuses them if they exceed the topic's
+// limit. weight is their number; a rule with long SQL counts as several.
 func (b *Broker) makeRoomForRule(ctx context.Context, topic string, k core.FilterKind, weight int) error {
 	e, err := b.entity(ctx, topic)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 // schedule before it sends, and then records the tick in it.
 type scheduler struct {
 	b       *Broker
-	changed *wake.Names // folded names of schedules to read again
+	changed *wake.Names // lower-case names of schedules to read again
 
 	mu      sync.Mutex
 	wanted  []core.ScheduleSettings // the configuration's schedules that are not stored yet
@@ -99,7 +99,7 @@ func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
 		for i, p := range due {
 			p.at = time.Time{}
 			if s.report(p.key, p.Schedule, errs[i]); errs[i] == nil {
-				s.note(p.key) // its next tick is another one now
+				s.note(p.key) // planned again, with its next tick
 			} else {
 				p.at = now.Add(schedulerRetry)
 			}
@@ -180,7 +180,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 	if !done {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.wanted == nil { // otherwise want has set newer ones
+		if s.wanted == nil { // if not, the method want has set newer ones
 			s.wanted = wanted
 		}
 		return false

@@ -13,7 +13,7 @@ import (
 const maxSchedules = 10_000
 
 // Schedules skips the first skip schedules in the order of their names, and returns up to top. Like
-// all calls for schedules it needs Manage on the namespace.
+// all calls for schedules it requires the Manage right on the namespace.
 func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int) (all []core.ScheduleState, err error) {
 	if err := authorize(id, ""); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type transaction struct {
 	messages    int
 	others      int
 	by          core.Party
-	location    *location // of settlements, cancellations, schedules and states; nil if there are none yet
+	location    *location // where settlements, cancellations, schedules and states belong; nil if there are none yet
 	settlements []core.Settlement
 	cancels     []int64
 	states      []core.SessionState
@@ -200,7 +200,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Addre
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
-	if own { // the cancellation ends the reservations
+	if own { // cancelled messages need no reservation
 		t.scheduled = slices.DeleteFunc(t.scheduled, func(x core.Reserved) bool { return slices.Contains(numbers, x.Number) })
 	}
 	t.noteParty(ctx, id, core.Send, e.View())

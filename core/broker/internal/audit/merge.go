@@ -17,7 +17,8 @@ func Merge(found [][]core.Event) []core.Event {
 	return events
 }
 
-// mergeEvents merges each note of the broker into the store's event that it describes, if any.
+// mergeEvents adds the details in each of the broker's notes to the event of the store that the
+// note describes, if there is one.
 func mergeEvents(events []core.Event) []core.Event {
 	merged := make([]core.Event, 0, len(events))
 	var deliveries, others []core.Event
@@ -93,7 +94,7 @@ var endsLock = map[core.EventKind]bool{
 	core.EventDeferred: true, core.EventLockExpired: true, core.EventDeadLettered: true, core.EventForwarded: true,
 }
 
-// skew is how much later than the broker's note an event of the store may be.
+// skew is by how much clocks may differ: the store's event may seem that much later than its note.
 const skew = time.Second
 
 // describedEvent returns the last event of the store that a note can describe, or nil: some notes

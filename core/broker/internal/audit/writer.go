@@ -124,7 +124,7 @@ func (a *Writer) Begin(by core.Party, from string) *Trail {
 	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
-// Match notes what the rules of a topic have made of m: nothing, if there are no events.
+// Match notes which events the rules of a topic have caused for m. No events: no rule has matched.
 func (x *Trail) Match(m *core.Message, events []core.Event) {
 	if len(events) == 0 {
 		events = []core.Event{{Kind: core.EventUnmatched}}
@@ -146,7 +146,7 @@ func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	}
 }
 
-// Arrived records who has sent ms, and which rules matched. numbers has 0 for a duplicate.
+// Arrived records who has sent ms, and which rules matched. The number of a duplicate is 0.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return

@@ -18,8 +18,8 @@ type admission struct {
 }
 
 // take returns how many of n messages may be locked now. If none may, again is when to ask again.
-// Otherwise the caller must call locked after it has tried to lock them. Only if asks is true may it
-// call the store.
+// Otherwise the caller must call locked after it has tried to lock them. take calls the store only
+// if asks is true.
 func (a *admission) take(ctx context.Context, n int, asks bool) (allowed int, again time.Time, err error) {
 	c := a.circuit.Load()
 	if n, again = c.take(n); !again.IsZero() {
@@ -58,7 +58,7 @@ func (e *Entity) ResetBreaker() {
 	}
 }
 
-// replaceCircuit replaces the circuit by c: a closed circuit, or nil.
+// replaceCircuit makes c, a closed circuit or nil, the circuit of the entity.
 func (e *Entity) replaceCircuit(c *Circuit) {
 	old := e.admission.circuit.Swap(c)
 	e.Wake()

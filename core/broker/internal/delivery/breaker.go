@@ -10,7 +10,7 @@ import (
 )
 
 // Breaker says when deliveries of an entity pause because its receivers fail: after Consecutive
-// failures in a row, or after Failures failures among the most recent results, whose number is Of.
+// failures in a row, or after Failures failures among the last Of results.
 type Breaker struct {
 	Failures, Of, Consecutive int
 	Pause                     time.Duration
@@ -23,20 +23,20 @@ const (
 )
 
 const (
-	// If several connections receive, at most shareOf of shareIn counted results may be of one
-	// connection.
+	// If several connections receive, the results of one connection have at most this share of Of,
+	// so that one faulty receiver does not open the circuit alone.
 	shareOf, shareIn = 8, 20
 	// maxProbeDelay limits the delay of a failed probe (see Circuit), as a multiple of Pause. Even
 	// if this many messages at the head of a queue always fail, the next message becomes a probe.
 	maxProbeDelay = 8
-	// circuitLook is how often receivers ask a half-open circuit that allows them nothing.
+	// While a half-open circuit allows no message, receivers ask again after circuitLook.
 	circuitLook = 100 * time.Millisecond
 )
 
 type link struct{ peer string }
 
 type lock struct {
-	link   *link // of the receiver that got the message; nil: not delivered yet, or the link has closed
+	link   *link // link of the receiver that got the message; nil: not delivered yet, or the link has closed
 	until  time.Time
 	round  int
 	gone   bool
@@ -50,10 +50,10 @@ type result struct {
 
 // Circuit is the state of a Breaker at this gateway. A closed circuit only counts results. After
 // too many failures it opens for Pause. Then it is half-open: only one message, the probe, may be
-// in flight. After each window of results (as many as may be in flight, at most Of), this limit
-// doubles unless too many results were failures. The circuit closes when the limit reaches both
-// Consecutive and the number of messages that were in flight when it opened. Until then, results of
-// messages that were locked before it opened do not count.
+// in flight. This limit doubles after each window of results in which not too many were failures. A
+// window has as many results as may be in flight, at most Of. The circuit closes when the limit
+// reaches both Consecutive and the number of messages that were in flight when it opened. Until
+// then, results of messages that were locked before it opened do not count.
 type Circuit struct {
 	Breaker
 	e *Entity
@@ -69,7 +69,7 @@ type Circuit struct {
 	open        bool
 	until       time.Time
 	round       int // incremented when the circuit opens
-	limit       int // messages in flight while half-open
+	limit       int // how many messages may be in flight while half-open
 	full        int // the limit at which the circuit closes
 	probes      int
 	seen, wrong int // results in the current window, and failures among them
@@ -112,20 +112,20 @@ func (c *Circuit) take(n int) (allowed int, again time.Time) {
 	return n, time.Time{}
 }
 
-// pauses reports whether nothing may be delivered. Setting the clock back does not prolong a pause.
-// c.mu is held.
+// pauses reports whether deliveries pause. A clock set back prolongs no pause. c.mu is held.
 func (c *Circuit) pauses() bool {
 	wait := c.until.Sub(c.e.Now())
 	return c.open && wait > 0 && wait <= c.Pause
 }
 
-// locked ends a take: taken is the number that take allowed, ds what was locked. l may be nil.
-func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
-	if taken == 0 || !c.enter() {
+// locked records the outcome of a take: allowed is the number that take returned, ds the messages
+// that were locked. l may be nil.
+func (c *Circuit) locked(allowed int, ds []core.Delivery, l *link) {
+	if allowed == 0 || !c.enter() {
 		return
 	}
 	defer c.mu.Unlock()
-	c.taking = max(c.taking-taken, 0) // not below 0: the call may have begun before this circuit was made
+	c.taking = max(c.taking-allowed, 0) // not below 0: the call may have begun before this circuit was made
 	for i := range ds {
 		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
 		if c.pauses() { // the call began before the circuit opened
@@ -183,7 +183,8 @@ func (c *Circuit) leave(x *lock, answered bool) {
 }
 
 // end records that a link has closed. Messages of a receiver may still get results; those of a
-// session are forgotten. failed means that the session's lock had ended, which is one failure.
+// session are forgotten. failed says that the session's lock had ended, which counts as one
+// failure.
 func (c *Circuit) end(l *link, failed bool) {
 	if !c.enter() {
 		return
@@ -310,7 +311,7 @@ func (c *Circuit) trip(failures int) {
 	c.results, c.seen, c.wrong = c.results[:0], 0, 0
 }
 
-// widen counts a result of the half-open circuit. A window of good ones doubles the limit.
+// widen counts a result of the half-open circuit, and doubles the limit after a good window.
 func (c *Circuit) widen(failed bool) {
 	c.until = time.Time{}
 	c.seen++
@@ -335,7 +336,7 @@ func (c *Circuit) logClosed() {
 }
 
 // consecutive returns how many failures in a row open the circuit: Breaker.Consecutive, but if
-// possible fewer than make a message a dead letter. c.mu is held.
+// possible fewer than dead-letter a message. c.mu is held.
 func (c *Circuit) consecutive() int {
 	v := c.e.View()
 	deliveries := v.Settings.MaxDeliveryCount

@@ -11,15 +11,13 @@ import (
 )
 
 const (
-	MaxReceivers = 5000 // of one sub-queue at this gateway
+	MaxReceivers = 5000 // receivers of one sub-queue at this gateway
 	MaxLock      = 200
 	MaxLockBytes = 8 << 20
-	// minShare and minShareBytes are the least credit that a partition gets, even if others get
-	// none.
+	// minShare and minShareBytes are the least credit of a partition, even if others get none.
 	minShare      = 32
 	minShareBytes = 1 << 20
-	// IdleLife is how long a dispatcher stays without receivers: a client that polls will return
-	// soon.
+	// IdleLife is how long a dispatcher stays without receivers: polling clients return soon.
 	IdleLife = 10 * time.Second
 )
 
@@ -42,7 +40,7 @@ type dispatcher struct {
 	removing     int
 	nextReceiver int
 	nextWorker   int
-	credit       int // sum over the receivers that are willing
+	credit       int // sum over the receivers for which isWilling returns true
 	bytes        int64
 	reserved     core.Most
 	draining     int
@@ -259,8 +257,8 @@ func (d *dispatcher) enqueue(r *receiver) {
 	}
 }
 
-// wakeIdleWorker makes an idle worker run the queued callbacks, because the caller must not. Busy
-// workers run callbacks after their calls. d.mu is held.
+// wakeIdleWorker makes an idle worker run the queued callbacks. The caller must not run them,
+// because it may hold locks of a bridge. d.mu is held.
 func (d *dispatcher) wakeIdleWorker() {
 	if len(d.queue) == 0 || d.calling {
 		return
@@ -390,7 +388,7 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 func (d *dispatcher) dropUndelivered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.queue { // no other list has closed receivers
+	for _, r := range d.queue { // a closed receiver is only in this list
 		if r.closed {
 			r.pending = nil
 		}

@@ -5,8 +5,8 @@
 // expired messages become dead letters.
 //
 // An entity with sessions has a hub instead of a dispatcher. Each open session has a goroutine that
-// locks the session's messages in order. Calls that wait for a session are in one queue, for which a
-// finder per partition asks the store. Sessions and finders look for messages when the store
+// locks the session's messages in order. Calls that wait for a session are in one queue, for which
+// a finder per partition asks the store. Sessions and finders look for messages when the store
 // notifies them (core.Watcher), when something is due, and otherwise every few seconds.
 package delivery
 
@@ -26,8 +26,7 @@ import (
 type Shared struct {
 	*entity.Namespace
 	Barrier *pause.Barrier
-	// Start runs f in a goroutine that the broker waits for. It returns false if the broker has
-	// stopped.
+	// Start runs f in a goroutine that the broker waits for, or returns false if it has stopped.
 	Start func(f func()) bool
 }
 
@@ -55,7 +54,7 @@ type Entity struct {
 	ended       error                         // once set, no receiver can be opened
 	dispatchers map[core.SubQueue]*dispatcher // of sub-queues with receivers
 	hub         *sessionHub                   // nil without session receivers
-	// sweeps is dispatchers[DeadLetter], for senders, which do not lock mu.
+	// sweeps is dispatchers[DeadLetter], for senders: they read it without mu.
 	sweeps atomic.Pointer[dispatcher]
 }
 

@@ -95,9 +95,9 @@ func Peek(ctx context.Context, p core.Partition, r core.PeekRequest, found []cor
 	return found, nil
 }
 
-// Purge removes up to limit messages of p or, if under is not nil, of the session with this lock:
-// those with an EnqueuedTime earlier than the parameter before. It keeps newer messages locked
-// until it ends, so that it finds each message once.
+// Purge removes up to limit messages of p, or only of the session if under is not nil, whose
+// EnqueuedTime is earlier than the parameter before. Newer messages that it has locked stay locked
+// until Purge ends, so that it finds each message once.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

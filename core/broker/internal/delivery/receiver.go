@@ -8,15 +8,15 @@ import (
 type receiver struct {
 	d    *dispatcher
 	o    core.ReceiverOptions
-	by   core.Party // for the history; zero without one
+	by   core.Party // the client, for histories; zero if the entity has none
 	link link
 
 	credit   int
-	bytes    int64 // credit in bytes; below zero if the last delivery was larger
+	bytes    int64 // credit in bytes; negative if the last delivery exceeded it
 	pending  []core.Delivery
 	inFlight int
 	drained  []func(int)
-	targets  []uint64 // by worker: Drains wait for it until its field calls has this value
+	targets  []uint64 // by worker: Drains wait until the worker's field calls reaches this value
 	queued   bool
 	closed   bool
 

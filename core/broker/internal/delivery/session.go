@@ -14,8 +14,7 @@ const (
 	// A session with credit looks for messages every sessionLookInterval, in case it missed a
 	// notification from the store.
 	sessionLookInterval = 10 * time.Second
-	// releaseTimeout limits the call that releases a session. If the call fails, the lock expires
-	// later.
+	// releaseTimeout limits the call that releases a session. If it fails, the lock expires.
 	releaseTimeout = 5 * time.Second
 	SettleTimeout  = 30 * time.Second
 )
@@ -35,7 +34,7 @@ type Session struct {
 	until    time.Time // end of the lock for the client, by the store's clock
 	renewing int       // Renew calls in flight, which may have extended the lock
 	credit   int
-	bytes    int64 // credit in bytes; below zero if the last delivery was larger
+	bytes    int64 // credit in bytes; negative if the last delivery exceeded it
 	poller
 	checks      bool // run must ask the store whether the lock still holds, even without credit
 	purges      int
@@ -99,7 +98,7 @@ func (s *Session) Close() {
 	}
 }
 
-// CloseAfter waits for settled for at most SettleTimeout.
+// CloseAfter is Close, but the session is released when settled is closed, or after SettleTimeout.
 func (s *Session) CloseAfter(settled <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +162,8 @@ func (s *Session) run() {
 	}
 }
 
-// next returns what run must do: end if open is false; else lock at most most if look is true; else
-// pause. Before that, it answers the Drains that need not wait for a lock call.
+// next returns what run must do: end, if open is false; lock messages up to most, if look is true;
+// otherwise pause. It also answers the Drains that need not wait for a lock call.
 func (s *Session) next() (most core.Most, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +210,7 @@ func (s *Session) drain() {
 func (s *Session) pause(now time.Time) time.Duration {
 	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
-		pause = sessionLookInterval // the renewal may extend s.until, and wakes run when it has ended
+		pause = sessionLookInterval // a successful renewal extends s.until; its end wakes run
 	}
 	if s.isWilling() && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
@@ -270,7 +269,8 @@ func (s *Session) lockMessages(most core.Most) {
 	}
 }
 
-// noteLook records the result of a look for messages, and sets when to look again. s.mu is held.
+// noteLook records the result of a search for messages, and sets when to search again. s.mu is
+// held.
 func (s *Session) noteLook(err error, more bool) {
 	e := s.hub.e
 	if core.CodeOf(err) == core.SessionLockLost {

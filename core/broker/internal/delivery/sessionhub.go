@@ -77,13 +77,13 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 	}
 }
 
-// Between two wake-ups of all holders in a partition, at least holderSpacing passes for each open
-// session. Otherwise a thousand sessions would ask the store for each notification and due time
-// that names no session.
+// Between two wake-ups of all open sessions of a partition, at least holderSpacing passes for each.
+// Otherwise a thousand sessions would ask the store after each notification or due time that names
+// no session.
 const holderSpacing = time.Millisecond
 
-// wakeHoldersAt makes the holders in a partition look for messages at the given time of the store's
-// clock (zero: now), or soon after. h.mu is held.
+// wakeHoldersAt makes the open sessions of a partition look for messages at the given time of the
+// store's clock (zero: now), or soon after. h.mu is held.
 func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	if len(h.all) == 0 || h.ended != nil {
 		return

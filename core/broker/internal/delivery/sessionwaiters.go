@@ -10,7 +10,7 @@ import (
 
 type waiter struct {
 	mode   core.SessionMode
-	answer chan sessionGrant // has room for the only answer
+	answer chan sessionGrant // buffered, for the only answer
 }
 
 type sessionGrant struct {

@@ -14,7 +14,7 @@ type worker struct {
 	index int
 	woken wake.Signal
 
-	poller  // assign gives credit to workers that are ready and not busy
+	poller  // says whether the worker is ready: see assign
 	asked   core.Most
 	granted bool
 	timer   *time.Timer
@@ -83,8 +83,7 @@ func (w *worker) run() {
 	}
 }
 
-// await runs callbacks until the worker may call the store. It returns false if the dispatcher has
-// stopped.
+// await runs callbacks until the worker may call the store, or returns false after a stop.
 func (w *worker) await() bool {
 	d := w.d
 	for {

@@ -49,7 +49,7 @@ func (t *Counters) Sum() int64 {
 	return n
 }
 
-// The numbers of dropped messages are 0.
+// countStored counts stored messages. The numbers of dropped ones are 0.
 func countStored(numbers []int64) (n int) {
 	for _, number := range numbers {
 		if number != 0 {
@@ -92,7 +92,7 @@ type Traffic struct {
 	Entity string
 	Kind   core.Kind
 
-	Accepted int64 // from clients, transactions and forwarders, including scheduled ones
+	Accepted int64 // messages from clients, transactions and forwarders, including scheduled ones
 	// Absorbed messages were accepted but not stored: duplicates, and messages that the pipeline
 	// dropped or routed away.
 	Absorbed  int64

@@ -35,7 +35,7 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey returns m without Transit.Key. Only the topic's partition needs the key.
+// WithoutMoveKey returns m without Transit.Key: only the topic's own partition uses the key.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m

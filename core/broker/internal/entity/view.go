@@ -28,11 +28,11 @@ type View struct {
 // Namespace has what the entities of a namespace share.
 type Namespace struct {
 	ID        string
-	Name      string // in texts for clients
+	Name      string // name of the namespace in texts for clients
 	Store     core.Store
 	Limits    core.Limits
-	Histories []For[core.HistoryBounds] // for all partitions of an entity together
-	Base      context.Context           // for calls that no client has made
+	Histories []For[core.HistoryBounds] // bounds for all partitions of an entity together
+	Base      context.Context           // context of calls that no client has made
 	Log       *slog.Logger
 	Shortage  func() error // returns Busy while memory is short; may be nil
 }
@@ -89,7 +89,7 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 }
 
 // Partition applies the quota and duplicate detection only to the main queue, not to moves between
-// sub-queues. Forwarders may try any number of times: MaxDeliveryCount is then 0.
+// sub-queues. MaxDeliveryCount is 0 where forwarders receive, because they try any number of times.
 func (n *Namespace) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = n.Bounds(ent)
@@ -188,7 +188,7 @@ func First[T any](all []For[T], name string) *T {
 	return nil
 }
 
-// Both are folded.
+// FitsPattern expects both in lower case.
 func FitsPattern(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -199,7 +199,7 @@ func FitsPattern(pattern, name string) bool {
 		if !ok {
 			return false
 		}
-		_, rest, ok = strings.Cut(rest, part) // no later match could do better
+		_, rest, ok = strings.Cut(rest, part) // the earliest match leaves most to the other parts
 	}
 	return ok && strings.HasSuffix(rest, parts[len(parts)-1])
 }

@@ -55,12 +55,12 @@ type resolved struct {
 
 type batch struct {
 	to destination
-	v  *entity.View // nil at a remote
+	v  *entity.View // nil if the destination is at a remote
 	ms []*core.Message
 	at []int
 }
 
-// stored says where a message went. key is its Transit.Key at p, or "" if p need not forget it.
+// stored says where a message went. key is the Transit.Key that p must forget afterwards, or "".
 type stored struct {
 	p   core.Partition
 	key string
@@ -173,8 +173,8 @@ func (fb *forwardBatch) deliver(ctx context.Context, b *batch) {
 				fb.pf.retryAt = soon
 			}
 		case core.CodeOf(a.Err) == core.QuotaExceeded && !fb.route.waits && !fb.route.returns(b.to.e.Key()):
-			// The destination is full. Other messages wait: those from the destination's own transfer
-			// queue, dead letters, and all if the broker is configured to wait.
+			// The destination is full. Other messages wait: those from the destination's own
+			// transfer queue, dead letters, and all if the broker is configured to wait.
 			fb.reject(at, a.Err)
 		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // the next resolve will show whether the entity was deleted
 			fb.pf.holdBackAfter(a.Err, &fb.ds[at], b.to)

@@ -61,14 +61,14 @@ type Entity interface {
 // Every gateway forwards. Locks of messages divide the work, and order leases keep the order.
 type Forwarders struct {
 	Config
-	remotes map[string]core.Remote // by folded name
+	remotes map[string]core.Remote // by lower-case name
 
 	mu     sync.Mutex
 	open   bool
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
 
-	changed *wake.Names // folded
+	changed *wake.Names // lower-case names of the entities to read again
 
 	localWork, remoteWork workQueue // steps inside the namespace, and steps that wait for a remote
 
@@ -94,7 +94,7 @@ type forwarder struct {
 	key         forwarderKey
 	name        string
 	to          string // the destination, as forwardTarget returns it; "": each message has its own
-	remote      string // the folded name of the remote to which messages go; "": none
+	remote      string // the lower-case name of the remote to which messages go; "": none
 	partitions  []*partitionForwarder
 	retireTimer *time.Timer // guarded by set.mu
 }
@@ -166,8 +166,7 @@ func (s *Forwarders) stop() {
 	s.cancel()
 }
 
-// Changed records that the entity with the folded name may have changed; "" means any. It does not
-// block.
+// Changed notes, without blocking, that the entity with this lower-case name has changed; "": any.
 func (s *Forwarders) Changed(name string) { s.changed.Note(name) }
 
 // readChanges reads the changed entities. all means that any entity may have changed. ok is false
@@ -233,12 +232,12 @@ func (s *Forwarders) remove(name string) {
 	}
 }
 
-// retry makes the forwarders for which is returns true try again to move their messages.
-func (s *Forwarders) retry(is func(*forwarder) bool) {
+// retry makes the forwarders for which selected returns true try again to move their messages.
+func (s *Forwarders) retry(selected func(*forwarder) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.byKey {
-		if is(f) {
+		if selected(f) {
 			for _, pf := range f.partitions {
 				pf.retry()
 			}
@@ -405,8 +404,8 @@ func (s *Forwarders) DropHeld() {
 	}
 }
 
-// forwardTarget is ForwardPath with folded names, except for a name at a remote: case may matter
-// there.
+// forwardTarget is ForwardPath with lower-case names, except for a name at a remote: case may
+// matter there.
 func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	to := entity.ForwardPath(s, sub)
 	if remote, entity, ok := core.SplitRemote(to); ok {

@@ -87,7 +87,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	}
 	next, gaps := low+1, maxGaps
 	if pf.parent.remote != "" {
-		gaps += len(ds) // ds cannot have more gaps than that
+		gaps += len(ds) // one gap before each message
 	}
 	for range gaps {
 		for mine[next] {

@@ -17,8 +17,9 @@ const (
 	// another forwarder has moved meanwhile, and whose key the destination has forgotten.
 	forwardLock = 20 * time.Second
 	CallTimeout = 3 * time.Second
-	// minHold and MaxHold are how long messages are held back when their destination does not
-	// accept them. A partition forwarder holds back at most maxHeld.
+	// minHold and MaxHold are the shortest and longest times for which messages are held back when
+	// their destination does not accept them. A partition forwarder holds back at most maxHeld
+	// messages.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
 	// minDeadHold and MaxDeadHold are how long dead letters are held back, without locks.
@@ -64,7 +65,7 @@ type partitionForwarder struct {
 type destination struct {
 	e         Entity
 	partition uint16
-	remote    string // REMOTE:ENTITY, if it is at a remote
+	remote    string // the destination as REMOTE:ENTITY; "": it is in this namespace
 }
 
 func (pf *partitionForwarder) open(unwatch func()) {
@@ -144,7 +145,7 @@ func (pf *partitionForwarder) stop() {
 }
 
 type nextStep struct {
-	again bool          // at once, because there is more to do
+	again bool          // the next step follows at once
 	pause time.Duration // if again is false: the time until the next step; 0: until the forwarder is woken
 }
 
@@ -336,8 +337,8 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 	}
 }
 
-// holdBackAfter holds d back after a call failed to store it. If the store may still run the call, d
-// stays locked until then: otherwise a forwarder could move d meanwhile and make the destination
+// holdBackAfter holds d back after a call failed to store it. If the store may still run the call,
+// d stays locked until then: otherwise a forwarder could move d meanwhile and make the destination
 // forget the key of the move, and the late call would store a second copy.
 func (pf *partitionForwarder) holdBackAfter(err error, d *core.Delivery, to destination) {
 	pf.holdBack(d, to)

@@ -72,7 +72,8 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether r moves messages out of the transfer queue of the entity to (folded).
+// returns reports whether r moves messages from an entity's transfer queue back to the entity
+// itself. to is a lower-case name.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 func (r *route) remoteStep(d *core.Delivery, name, at string) step {

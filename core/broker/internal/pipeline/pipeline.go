@@ -46,7 +46,7 @@ const (
 type Stages struct {
 	log    *slog.Logger
 	entity string
-	schema atomic.Pointer[stage] // the first stage; nil: none
+	schema atomic.Pointer[stage] // the stage that checks the schema, before all others; nil: none
 	stages []*stage
 	Parks  bool
 	// parked has for each partition the bit somethingParked and, above it, the number of calls of

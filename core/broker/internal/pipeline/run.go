@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	reasonRouter = "DeadLetteredByRouter" // the router gives no reason
+	reasonRouter = "DeadLetteredByRouter" // for routers that give no reason
 	// reasonBadVerdict means that the verdict cannot be carried out.
 	reasonBadVerdict = "VerdictRefused"
 )
@@ -150,7 +150,7 @@ func (p *Stages) apply(of *entity.View, st *stage, x *Item, v *core.Verdict) {
 	if isSchema && v.Reason != "" {
 		st.counts.mismatched.Add(1)
 	}
-	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a message with Transit has no sender who could be told
+	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // a forwarded message has no sender who could be refused
 		st.counts.rejected.Add(1)
 		why := v.Description
 		if !isSchema {

@@ -23,11 +23,11 @@ type Evaluation struct {
 	undecoded error // why no decoder could answer: the results of the rules must then not be used
 	answers   map[rules.Call][]pluginAnswer
 	groups    [][]*core.Message
-	due       []core.Delivery // for scheduled messages: each is a group
+	due       []core.Delivery // scheduled messages that are due, each a group of its own
 	room      room
 
 	made    []core.Publication
-	events  []core.Event // of the message that is being evaluated, if there is a trail
+	events  []core.Event // events of the message that is being evaluated, if there is a trail
 	byGroup [][]core.Publication
 }
 

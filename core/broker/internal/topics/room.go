@@ -11,8 +11,8 @@ import (
 const (
 	// piece is the size of copies after which Next evaluates no further group.
 	piece = 1 << 20
-	// step is the smallest size of copies for which memory is taken. Fewer bytes are not counted:
-	// the memory taken when the message arrived is enough for them.
+	// step is the smallest size of copies for which memory is taken. Smaller copies need not be
+	// counted: the memory taken for the arrived message is enough for them.
 	step = 16 << 10
 )
 
