@@ -21,12 +21,12 @@ import (
 
 type Sync = wal.Sync
 
-// Each mode says from when on acknowledged data survive a power failure. They survive the end of the
-// process in all modes.
+// The modes differ in when acknowledged data begin to survive a power failure. In all modes they
+// survive the end of the process.
 const (
-	SyncInterval = wal.Interval // at most Options.Interval after the acknowledgement
-	SyncAlways   = wal.Always   // the acknowledgement
-	SyncNever    = wal.Never    // when the operating system has written them
+	SyncInterval = wal.Interval // they survive at most Options.Interval after the acknowledgement
+	SyncAlways   = wal.Always   // they survive from the acknowledgement on
+	SyncNever    = wal.Never    // they survive when the operating system has written them
 )
 
 // Options configure a Store. A zero field means its default.

@@ -17,7 +17,7 @@ import (
 type catalogue struct {
 	ledger
 	mu         sync.RWMutex
-	namespaces map[string]core.Namespace // by folded name
+	namespaces map[string]core.Namespace // by lower-case name
 	spaces     map[string]*space
 	sealed     seenIDs
 	partitions map[string][]*partition // by the ID of the queue or topic
@@ -27,7 +27,7 @@ type catalogue struct {
 	remembered remembered                                         // needs no mutex
 }
 
-// entityKey identifies an entity or, without a namespace, the namespace with that folded name.
+// entityKey identifies an entity or, without a namespace, the namespace with that lower-case name.
 type entityKey struct{ namespace, folded string }
 
 func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
@@ -35,7 +35,7 @@ func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.
 type space struct {
 	entities  map[string]core.Entity
 	names     [core.Schedule + 1]sortedNames // by kind
-	megabytes int64                          // of queues, topics and schedules
+	megabytes int64                          // sum of Entity.Megabytes
 }
 
 // subscriptions returns the names of the subscriptions of a topic.
@@ -122,8 +122,9 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(described(e)), nil
 }
 
-// change runs f, which returns the entities that it has changed. Then change tells the watchers, and
-// waits until the changes by f, and those by other calls that may have caused f's error, are durable.
+// change runs f, which returns the entities that it has changed, and tells the watchers. It returns
+// when the changes are durable. After an error it waits, too: changes by other calls may be the
+// cause.
 func (c *catalogue) change(ctx context.Context, f func() ([]entityKey, error)) error {
 	c.mu.Lock()
 	changed, err := f()
@@ -193,7 +194,7 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 	defer c.mu.RUnlock()
 	e, ok := c.find(keyOf(namespace, name))
 	if !ok {
-		return core.Entity{}, fmt.Errorf("entity %s/%s: %w", namespace, name, core.NotFound)
+		return core.Entity{}, fmt.Errorf("cannot read entity %s/%s: %w", namespace, name, core.NotFound)
 	}
 	return cloneEntity(e), nil
 }
@@ -276,8 +277,8 @@ func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) er
 	return nil
 }
 
-// versionAfter returns the version of a subscription's topic after a change of the subscription, or 0
-// if e is not a subscription.
+// versionAfter returns the version of a subscription's topic after a change of the subscription, or
+// 0 if e is not a subscription.
 func (c *catalogue) versionAfter(e *core.Entity) int64 {
 	if t := c.topics[e.TopicID]; t != nil {
 		return t.version + 1
@@ -285,8 +286,7 @@ func (c *catalogue) versionAfter(e *core.Entity) int64 {
 	return 0
 }
 
-// leave removes the entity and its subscriptions. For a subscription, version is the topic's new
-// version.
+// leave removes an entity and its subscriptions. The topic of a subscription gets version.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {

@@ -113,7 +113,7 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 		return nil, err
 	}
 	numbers := make([]int64, len(ms))
-	for i, m := range ms { // removed if the transaction has not committed by then
+	for i, m := range ms { // these expire if the transaction has not committed by then
 		numbers[i] = t.waitForTime(m, reserved, w.Reserve.UnixMilli())
 	}
 	return numbers, nil

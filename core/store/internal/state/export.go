@@ -80,7 +80,7 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 	if m == nil {
 		var err error
 		if m, err = t.Store.read(e.ref, e.more); err != nil {
-			return core.Delivery{}, fmt.Errorf("message %d: %w", e.n, err)
+			return core.Delivery{}, fmt.Errorf("cannot read message %d: %w", e.n, err)
 		}
 	}
 	return t.withMessage(e, m), nil
@@ -91,8 +91,8 @@ const (
 	importBytes = 1 << 20
 )
 
-// Import sweeps only at the end: an earlier sweep could give the messages that it moves numbers
-// that are still to be imported.
+// Import sweeps only at the end: an earlier sweep could move messages, and give them numbers that
+// later objects have.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)
@@ -182,7 +182,7 @@ func (s *Store) importBatch(ctx context.Context, r core.Ref, batch []core.Stored
 func (t *txn) importThing(x *core.Stored) error {
 	home := t.entity(x.Subscription)
 	if home == nil {
-		return fmt.Errorf("subscription %s: %w", x.Subscription, core.NotFound)
+		return fmt.Errorf("cannot import into subscription %s: %w", x.Subscription, core.NotFound)
 	}
 	q := home.queue(x.Sub)
 	switch x.Kind {
@@ -204,7 +204,7 @@ func (t *txn) importThing(x *core.Stored) error {
 func (t *txn) importMessage(q *queue, x *core.Stored) error {
 	_, n := core.SplitSequenceNumber(x.SequenceNumber)
 	if n <= q.log.highest() {
-		return core.Refuse(core.Conflict, "message %d comes after a message with a higher number", n)
+		return core.Refuse(core.Conflict, "message %d comes after a message with a higher number: sort the messages by number", n)
 	}
 	e := t.newEntry(x.Message)
 	e.origin, e.enqueued, e.expires = x.EnqueuedSequenceNumber, core.Millis(x.EnqueuedTime), core.Millis(x.ExpiresAt)

@@ -181,7 +181,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns the entries, or nil if a number is repeated or a message is in no state of as.
+// allInState returns the entries, or nil if a number repeats or a message is in another state.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
@@ -213,8 +213,8 @@ func missing(what string, r core.Ref, numbers []int64) error {
 // EndLinks ends the locks that cannot outlive the process that last used the store: those of
 // sessions and their messages, and the broker's own. It counts no failed deliveries. Receivers keep
 // all other locks, because lock tokens outlive connections. EndLinks also puts the free sessions
-// into the order of their first available messages, because the journal does not record since when a
-// session waits. It must be called after Start and before any other call.
+// into the order of their first available messages, because the journal does not record since when
+// a session waits. It must be called after Start and before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // visit never fails
 		// These bounds drop no events, because the entities' policies are not known here. The next

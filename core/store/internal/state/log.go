@@ -19,7 +19,7 @@ const chunkSize = 128
 // few is the largest number of entries for which a chunk allocates no spare capacity.
 const few = 8
 
-// The last busy chunks of a log never shrink: after a backlog, they fill and empty all the time.
+// busy is how many last chunks a log never frees, because they fill and empty all the time.
 const busy = 2
 
 type chunk struct {

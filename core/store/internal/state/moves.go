@@ -107,7 +107,7 @@ type stray struct {
 	n       int64
 	ref     Ref
 	message *core.Message
-	err     error // of reading message
+	err     error // error of reading message
 }
 
 func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, sub core.SubQueue, from func(Ref) bool) error {
@@ -170,8 +170,8 @@ func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *ent
 	return nil
 }
 
-// place returns the error of a message that could not be read, unless the message was removed
-// meanwhile: then its segment may be gone. A damaged record stays where it is.
+// place appends the found records again, except damaged ones. If it cannot read one, it returns the
+// error, unless the message was removed meanwhile: then its segment may be gone.
 func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,7 @@ func (c *catalogue) Namespace(_ context.Context, name string) (core.Namespace, e
 	defer c.mu.RUnlock()
 	n, ok := c.namespaces[core.FoldName(name)]
 	if !ok {
-		return core.Namespace{}, fmt.Errorf("namespace %s: %w", name, core.NotFound)
+		return core.Namespace{}, fmt.Errorf("cannot read namespace %s: %w", name, core.NotFound)
 	}
 	return cloneNamespace(n), nil
 }
@@ -104,8 +104,8 @@ const sealLife = time.Hour
 
 const removalStep = 100
 
-// DeleteNamespace removes the namespace and, in the same step, forbids new entities in it. It removes
-// the entities in the background, in steps, so that other calls need not wait long for the
+// DeleteNamespace removes the namespace and, in the same step, forbids new entities in it. It
+// removes the entities in the background, in steps, so that other calls need not wait long for the
 // catalogue.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	now := s.millis()

@@ -11,7 +11,7 @@ import (
 // partition is one partition of a queue, or of a topic with its subscriptions. A call is one step.
 type partition struct {
 	mu            sync.Mutex
-	own           *entityState            // of the queue or topic; nil after its deletion
+	own           *entityState            // state of the queue or topic itself; nil after its deletion
 	subscriptions map[string]*entityState // by subscription ID
 	version       int64
 	bytes         int64
@@ -20,7 +20,7 @@ type partition struct {
 	index         uint16
 	journal       Journal
 	remembered    *remembered
-	effects       *effects // of the current call; nil without a journal
+	effects       *effects // effects of the current call; nil without a journal
 	pieces        pieces   // set while the journal is replayed after a snapshot was loaded
 	cleared       int      // counts calls of Clear; when it changes, a snapshot writes the partition again
 }
@@ -33,7 +33,7 @@ type entityState struct {
 	seen      seenIDs
 	moves     seenIDs
 	history   history
-	whole     int64 // the state of core.Rate.Take
+	whole     int64 // see the parameter of this name of core.Rate.Take
 }
 
 // For "", entity returns the queue or topic. It returns nil after a deletion.

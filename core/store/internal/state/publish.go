@@ -101,7 +101,7 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	e, _ := c.find(keyOf(namespace, name))
 	t := c.topics[e.ID]
 	if t == nil {
-		return core.TopicView{}, fmt.Errorf("topic %s/%s: %w", namespace, name, core.NotFound)
+		return core.TopicView{}, fmt.Errorf("cannot read topic %s/%s: %w", namespace, name, core.NotFound)
 	}
 	view := core.TopicView{Entity: cloneEntity(e), Subscriptions: c.list(namespace, c.space(namespace).subscriptions(name)), Version: t.version}
 	for i := range view.Subscriptions {

@@ -70,7 +70,7 @@ type queue struct {
 	resident int  // bytes of messages in memory that the journal also has
 	woken    bool // the current call already notifies watchers for any receiver
 
-	again     timerHeap[*entry] // without a session, by number
+	again     timerHeap[*entry] // messages of no session that were delivered before, by number
 	locks     timerHeap[*entry] // by the end of the lock
 	schedules timerHeap[*entry] // scheduled entries by due time, reserved entries by the end of the reservation
 	expiries  timerHeap[*entry] // available entries with a time to live, by its end
@@ -211,7 +211,7 @@ func (q *queue) join(e *entry) {
 		q.home.partition.remembered.damaged.Add(1)
 	}
 	if e.sessionful && e.state < scheduled {
-		q.enrol(e)
+		q.addToSession(e)
 	}
 	switch e.state {
 	case fresh:
@@ -230,14 +230,14 @@ func (q *queue) join(e *entry) {
 	}
 }
 
-// quit undoes join. It must be called before e's state or expiry changes.
+// quit removes e from what join has added it to. Call it before e's state or expiry changes.
 func (q *queue) quit(e *entry) {
 	q.counts[e.state]--
 	if e.state == broken {
 		q.home.partition.remembered.damaged.Add(-1)
 	}
 	if e.session != nil {
-		q.strike(e)
+		q.removeFromSession(e)
 	}
 	switch e.state {
 	case again:

@@ -177,7 +177,7 @@ func (r *Replay) put(q *queue, m *Put) {
 	switch {
 	case r.err != nil || r.isOld(e.n):
 	case q.log.highest() >= e.n:
-		r.err = fmt.Errorf("message %d comes after a message with a higher number", e.n)
+		r.err = fmt.Errorf("the log has message %d after a message with a higher number", e.n)
 	default:
 		last := q.last
 		if e.isPlain() {

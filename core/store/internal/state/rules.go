@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ruleBook has the rules of a subscription, ordered by folded name.
+// ruleBook has the rules of a subscription, ordered by lower-case name.
 type ruleBook []core.Rule
 
 func (b ruleBook) search(name string) (at int, known bool) {

@@ -14,7 +14,7 @@ import (
 // seenIDs has message ids, or keys of moves.
 type seenIDs struct {
 	known  map[string]int64 // when each key was last seen
-	order  []seenID         // keys by time, including outdated pairs: of forgotten keys, and old ones of keys that were seen again
+	order  []seenID         // keys with times, by time; a pair is outdated if its key was forgotten or seen again
 	most   int              // the largest length of known since it was allocated
 	weight int64
 }
@@ -80,7 +80,7 @@ func (b *entityState) forget(s *seenIDs, until int64) {
 	b.weigh(s, -s.forget(until))
 }
 
-// weigh counts bytes of s. Those of ids are bytes of the main queue too.
+// weigh adds to the bytes of s. The bytes of message ids also count for the main queue.
 func (b *entityState) weigh(s *seenIDs, weight int64) {
 	b.partition.remembered.ids.Add(weight)
 	if s == &b.seen {
@@ -92,11 +92,11 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[sort.Search(len(s.order), func(i int) bool { return s.order[i].at > at }):]
 }
 
-// all yields the known keys that were seen after the time at, by time. order lists a key twice that was forgotten and seen again at the
-// same time.
+// all yields the known keys that were seen after the time at, by time. If a key was forgotten and
+// seen again at the same time, order lists it twice.
 func (s *seenIDs) all(at int64) iter.Seq[seenID] {
 	return func(yield func(seenID) bool) {
-		given := make(map[string]bool) // keys of the time at
+		given := make(map[string]bool) // keys that were already yielded for the time at
 		for _, id := range s.behind(at) {
 			if id.at != at {
 				at = id.at

@@ -69,10 +69,10 @@ func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.Nonce, Mode: x.Mode, TakeOvers: x.Passed, Until: core.Instant(x.Until)}
 }
 
-// If l is lost or nil, enterSession returns SessionLockLost and begins no call. room is the result
-// of Store.begin, or nil.
-func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
-	t, ok := p.enterWith(room)
+// If l is lost or nil, enterSession returns SessionLockLost and begins no call. prepared is the
+// result of Store.begin, or nil.
+func (p *handle) enterSession(l *core.SessionLock, prepared *effects) (t txn, x *session, err error) {
+	t, ok := p.enterWith(prepared)
 	if ok {
 		if x = t.holds(l); x != nil {
 			return t, x, nil
@@ -276,7 +276,7 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 // session exists as long as it has messages or state, or a receiver holds it.
 type session struct {
 	Session
-	messages int               // without scheduled messages
+	messages int               // number of messages, without scheduled ones
 	ready    timerHeap[*entry] // available, by number
 	locked   timerHeap[*entry] // locked and not delayed, by number
 	aside    timerHeap[*entry] // deferred and not locked, or delayed, by number
@@ -347,7 +347,7 @@ func (s *session) heapOf(e *entry) (heap *timerHeap[*entry], place *int) {
 	}
 }
 
-func (q *queue) enrol(e *entry) {
+func (q *queue) addToSession(e *entry) {
 	s := q.session(e.sessionKey())
 	e.session = s
 	s.messages++
@@ -359,7 +359,7 @@ func (q *queue) enrol(e *entry) {
 	q.review(s)
 }
 
-func (q *queue) strike(e *entry) {
+func (q *queue) removeFromSession(e *entry) {
 	s := e.session
 	e.session = nil
 	s.messages--

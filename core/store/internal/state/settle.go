@@ -122,8 +122,8 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	return e, e.allows(s)
 }
 
-// allows returns TooLarge if settlements, with s, would set more than MaxHeaderBytes of properties on
-// e. Dead-lettering is allowed whatever was set before; so a dead letter may have more.
+// allows returns TooLarge if settlements, with s, would set more than MaxHeaderBytes of properties
+// on e. Dead-lettering is allowed whatever was set before; so a dead letter may have more.
 func (e *entry) allows(s *core.Settlement) error {
 	limit, set := core.MaxHeaderBytes, s.Properties
 	switch {
@@ -235,7 +235,7 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	t.wakeReceivers(dead)
 }
 
-// successor has no broker properties.
+// successor returns an entry for the same message, without broker properties.
 func (e *entry) successor() *entry {
 	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
 }

@@ -18,7 +18,7 @@ type Effect struct {
 	At     int64 // milliseconds since 1970
 	Record int32
 	Text   string
-	Folded string // folded name of an entity in the namespace Text
+	Folded string // lower-case name of an entity in the namespace Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
@@ -120,29 +120,28 @@ func (c *Change) set(e *entry) {
 	}
 }
 
-// effects are those of one call. All methods except Call's do nothing if effects is nil, as without
-// a journal.
+// effects are those of one call. Without a journal it is nil, and its own methods do nothing.
 type effects struct {
 	Call
 	puts []put
-	under
+	scratch
 	spare *sync.Pool
 }
 
-// under is reused for each effect that is added, which saves allocations.
-type under struct {
+// scratch is reused for each effect that is added, which saves allocations.
+type scratch struct {
 	effect  Effect
 	message Put
 	session Session
 }
 
-func (u *under) putOf(q *queue, e *entry) *Effect {
+func (u *scratch) putOf(q *queue, e *entry) *Effect {
 	u.message.set(e)
 	u.effect = Effect{Kind: EffectPut, Of: q.ref, Object: &u.message}
 	return &u.effect
 }
 
-func (u *under) sessionOf(q *queue, s *session) *Effect {
+func (u *scratch) sessionOf(q *queue, s *session) *Effect {
 	u.session = s.Session
 	u.effect = Effect{Kind: EffectSession, Of: q.ref, Object: &u.session}
 	return &u.effect
@@ -170,7 +169,7 @@ func (x *effects) release() {
 	}
 	again := x.Release() && cap(x.puts) <= keepPuts
 	clear(x.puts)
-	if x.puts, x.under = x.puts[:0], (under{}); again {
+	if x.puts, x.scratch = x.puts[:0], (scratch{}); again {
 		x.spare.Put(x)
 	}
 }
@@ -268,7 +267,7 @@ func (l *ledger) note(effects ...Effect) {
 
 type extra struct {
 	overlay core.Properties // properties that replace or extend those of the record
-	body    Ref             // of a large body
+	body    Ref             // record of a large body
 	session string          // the SessionID, if the message is not in memory
 	id      core.ID         // the MessageID, if the message is not in memory and a history was kept when it was stored
 	died    int64           // when it became a dead letter; 0: never, or unknown

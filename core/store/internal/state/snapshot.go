@@ -87,7 +87,7 @@ func (p *partition) homes() []*entityState {
 type snapshotWriter struct {
 	Snapshot
 	store *Store
-	under
+	scratch
 	err error // after an error, nothing more is written
 }
 
@@ -298,7 +298,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case r.home == nil:
 		return false
 	case r.p.pieces == nil:
-		r.err = errors.New("the snapshot has a partition before the list of entities")
+		r.err = errors.New("the snapshot is invalid: a partition comes before the list of entities")
 		return false
 	}
 	home := r.p.pieces[of.Subscription]

@@ -37,7 +37,7 @@ type Store struct {
 
 type contents struct {
 	catalogue
-	latest     int64 // of the last replayed call
+	latest     int64 // time of the last replayed call
 	lenient    bool
 	catalogued Position // journal position up to which the loaded snapshot contains the catalogue
 	doorbells  wake.Hooks[core.Ref, func(core.SessionKey)]

@@ -27,15 +27,15 @@ type call struct {
 type prepared struct {
 	m      *core.Message
 	leader int       // index of the first message with the same body
-	group  int       // of a leader: number of messages with its body
-	used   int       // of a leader: index in call.used; -1 before its record is there
+	group  int       // for the first message with a body: how many messages have it
+	used   int       // for the first message with a body: index in call.used; -1 before its record is there
 	body   state.Ref // the record of a large body; zero: the body is in the message's record
 }
 
 const (
 	// putEstimate is an upper bound for the encoded bytes of a state.Put without its strings.
 	putEstimate = 128
-	// fewBytes is less than most heads need.
+	// If a buffer has less space than fewBytes, most heads would not fit.
 	fewBytes     = 64
 	keepBuffer   = 256 << 10
 	keepPrepared = 1 << 12
@@ -58,7 +58,7 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
 	var shared state.Ref
-	var behind int64 // bytes from the leader's record to the next record
+	var behind int64 // bytes from the record with the shared body to the next record
 	for k, m := range ms {
 		p := prepared{m: m, leader: leader, used: -1}
 		body := m.Body.Bytes

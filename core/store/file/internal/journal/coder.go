@@ -18,7 +18,7 @@ type coder struct {
 	rest    []byte
 	err     error
 
-	collects bool   // has sets the bits of fields, and nothing is encoded yet
+	collects bool   // only collect in fields which fields are present; encode nothing yet
 	fields   uint64 // the set of the fields of a head
 	next     uint64 // the bit of the next call of has
 }

@@ -16,7 +16,7 @@ import (
 const (
 	aboutPartition state.EffectKind = 1 + iota // fields: entity, index, time of the call
 	aboutCatalogue
-	aboutPiece   // see snapshot.go
+	aboutPiece   // the subject is a piece of a snapshot
 	effectSelect // fields: subscription, sub-queue
 
 	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, but with the time of a view (see core.Store.WithTime)

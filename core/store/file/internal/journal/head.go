@@ -56,7 +56,8 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 	}
 }
 
-// has reports whether the head has the next field, whose bit is the next one of the set.
+// has reports whether to encode or decode the next optional field. present says that an encoded
+// message has the field. While c.collects is set, has only notes this.
 func (c *coder) has(present bool) bool {
 	bit := c.next
 	c.next <<= 1
@@ -139,8 +140,8 @@ func refusal(err error) error {
 	case errors.Is(err, wal.ErrTooLarge):
 		return core.Refuse(core.TooLarge, "The messages are larger in total than the store accepts at once: send fewer or smaller messages at a time.")
 	case errors.As(err, &failed), errors.Is(err, wal.ErrClosed):
-		return fmt.Errorf("file store: %w: %w", core.Busy, err)
+		return fmt.Errorf("cannot write to the file store: %w: %w", core.Busy, err)
 	default:
-		return fmt.Errorf("file store: %w", err)
+		return fmt.Errorf("cannot write to the file store: %w", err)
 	}
 }

@@ -23,7 +23,7 @@ func apply(to *state.Replay, f wal.Frame) error {
 type decoder struct {
 	coder
 	to *state.Replay
-	at core.Ref // of the last effectSelect
+	at core.Ref // the sub-queue that the last effectSelect names
 
 	under state.Effect
 	put   state.Put

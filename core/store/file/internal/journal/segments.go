@@ -41,7 +41,7 @@ func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64,
 	from := j.log.End()
 	info, err := j.log.WriteSnapshot(ctx, from, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 1<<16)
-		own := make(map[uint32]int64) // without a mutex for each record
+		own := make(map[uint32]int64) // summed here first, because sc.add locks a mutex
 		err := Write(out, store, j.End, func(r state.Ref) { own[walRef(r).Segment()] += walRef(r).Footprint() })
 		for id, bytes := range own {
 			sc.add(id, bytes)

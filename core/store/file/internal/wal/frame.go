@@ -43,7 +43,7 @@ const (
 // Record is data to which effects refer, such as a message. The log does not copy Head and Body, so
 // they must not change any more.
 type Record struct {
-	Head []byte // small: what the store needs besides the body
+	Head []byte // what the store needs besides the body; small
 	Body []byte
 	Ref  Ref // set by Append
 	crc  uint32

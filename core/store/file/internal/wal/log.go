@@ -20,8 +20,7 @@ const (
 	// Options.Interval later. A crash of the process loses nothing, a power failure loses what was
 	// written since the last sync.
 	Interval Sync = "interval"
-	// Always: Wait returns when the frame is synced. Frames that are appended during a sync share
-	// the next sync.
+	// Always: Wait returns when the frame is synced. Frames share a sync where possible.
 	Always Sync = "always"
 	// Never: Wait returns when the frame is written to the file. The log syncs only complete
 	// segments, snapshots and large bodies, and everything in Close.
@@ -69,7 +68,7 @@ type Log struct {
 	mu sync.Mutex // guards appended
 	appended
 
-	id uint64 // in the headers of all segments and snapshots
+	id uint64 // id of the log, in the headers of all segments and snapshots
 	progress
 	space space
 	room  room
@@ -88,7 +87,7 @@ type Log struct {
 
 type appended struct {
 	ids     uint32   // highest id of a segment
-	next    Position // of the next frame
+	next    Position // position of the next frame
 	gather  *batch   // the last of batches, which will be written next
 	batches []*batch // by position: those kept for Read, then the one being written, then gather
 	recent  int      // bytes of memory of the written batches
@@ -96,9 +95,9 @@ type appended struct {
 }
 
 type progress struct {
-	end     atomic.Uint64 // after the last appended frame
-	written atomic.Uint64 // everything before is in the files
-	synced  atomic.Uint64 // everything before is durable
+	end     atomic.Uint64 // position after the last appended frame
+	written atomic.Uint64 // position up to which the files have the log
+	synced  atomic.Uint64 // position up to which the log is durable
 	backlog atomic.Int64  // bytes that were reserved or appended, but not written
 }
 
@@ -135,7 +134,7 @@ func (l *Log) Durable() Position {
 
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
-// Everything up to end must be synced.
+// start requires that everything up to end is synced.
 func (l *Log) start(end Position) {
 	l.wake = wake.New()
 	l.wakeSyncer = wake.New()

@@ -44,7 +44,7 @@ func (l *Log) probe() error {
 	name := l.path("probe" + suffixTemp)
 	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)
 	switch {
-	case fsys.Full(err): // receiving can continue
+	case fsys.Full(err): // not an error, because receiving can continue
 		return nil
 	case err != nil:
 		return err
@@ -73,7 +73,7 @@ func explain(dir string, err error) error {
 	case fsys.Full(err):
 		return fmt.Errorf("the file system of directory %s is full: free some space: %w", dir, err)
 	default:
-		return fmt.Errorf("directory %s: %w", dir, err)
+		return fmt.Errorf("cannot use directory %s: %w", dir, err)
 	}
 }
 

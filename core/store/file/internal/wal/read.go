@@ -86,7 +86,7 @@ const openFiles = 256
 type segments struct {
 	mu   sync.RWMutex
 	byID map[uint32]*segment
-	open *lru.Cache[*segment, struct{}] // those whose files may be closed to read others
+	open *lru.Cache[*segment, struct{}] // segments whose files may be closed to open others
 }
 
 func newSegments() segments {

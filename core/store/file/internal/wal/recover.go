@@ -18,8 +18,8 @@ type recovery struct {
 	synced Position   // last position that is known to be synced
 	first  int        // index in logs of the first segment that find has read
 	last   int        // index in logs of the segment in which the log ends; -1: none
-	end    Position   // after the last frame
-	kind   kind       // of the last frame that find has read; 0: none
+	end    Position   // position after the last frame
+	kind   kind       // kind of the last frame that find has read; 0: none
 	lost   bool       // there are frames after end
 }
 
@@ -71,7 +71,7 @@ func (r *recovery) list() error {
 	return nil
 }
 
-// After the file's end, b has zeros.
+// readHeader fills b with zeros after the end of the file.
 func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int64, err error) {
 	file, err := r.openFile(name)
 	if err != nil {

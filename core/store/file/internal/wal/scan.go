@@ -27,7 +27,7 @@ type scanner struct {
 
 	synced Position // the last position that a frame says is synced
 	reason string   // why there is no next frame; "" if the segment ends cleanly
-	err    error    // of a read that has failed
+	err    error    // error of a failed read
 }
 
 func newScanner(file fsys.File, size int64, id, off uint32) *scanner {
@@ -51,8 +51,8 @@ func (s *scanner) close() { _ = s.file.Close() } // nothing was written
 
 const windowSize = 256 << 10
 
-// bytes returns n bytes from off on, valid until the next call. ok is false if the file ends earlier,
-// or cannot be read: then bytes sets err and reason.
+// bytes returns n bytes from off on, valid until the next call. ok is false if the file ends
+// earlier, or cannot be read: then bytes sets err and reason.
 func (s *scanner) bytes(off int64, n int) (b []byte, ok bool) {
 	if off+int64(n) > s.size {
 		return nil, false

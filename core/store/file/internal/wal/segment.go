@@ -29,7 +29,7 @@ const (
 type segmentHeader struct {
 	body    bool
 	id      uint32
-	prev    uint32 // of the previous log segment; 0: none
+	prev    uint32 // id of the previous log segment; 0: none
 	prevEnd uint32
 	log     uint64
 	synced  Position

@@ -39,7 +39,7 @@ type snapshots struct {
 	list    []SnapshotInfo // newest first
 }
 
-// ok is false without a snapshot.
+// floor returns the lowest From of the kept snapshots. ok is false without a snapshot.
 func (s *snapshots) floor() (from Position, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,8 @@ func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Wr
 	return info, err
 }
 
-// replace gives a file new contents, or creates it. It writes and syncs a temporary file, calls synced
-// and then renames the file.
+// replace gives a file new contents, or creates it. It writes and syncs a temporary file, calls
+// synced and then renames the file.
 func (l *Log) replace(name string, write func(fsys.File) error, synced func() error) error {
 	temp := name + suffixTemp
 	file, err := l.fs.Open(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)

@@ -28,7 +28,7 @@ type writer struct {
 	done   int    // number of written frames of batch
 	active *segment
 	off    uint32 // bytes in active
-	filled uint32 // of the file
+	filled uint32 // length of the active file, with the zeros written ahead
 	room   int64  // offset up to which space is reserved
 	out    output
 }
