@@ -50,7 +50,7 @@ func (m *stored) isPlain() bool {
 
 // outgoing are groups that share an exchange; T is stored or publication.
 type outgoing[T any] struct {
-	version int64 // of the topic's subscriptions; 0 for a queue
+	version int64 // version of the topic's subscriptions; 0 for a queue
 	groups  []outgoingGroup[T]
 	items   int
 	bytes   int
@@ -75,8 +75,8 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	})
 }
 
-// send encodes n groups and submits them in batches. If the answer to a group is lost, or version is
-// too old, send fails the later groups without sending them, because they could be stored before
+// send encodes n groups and submits them in batches. If the answer to a group is lost, or version
+// is too old, send fails the later groups without sending them, because they could be stored before
 // this group.
 func send[T any](
 	ctx context.Context, p *handle, verb string, to func(*shard) *batching.Batcher[*outgoing[T]], version int64,
@@ -253,7 +253,8 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*outgoing[stored]
 	}
 }
 
-// With more messages or bytes than these, Lua costs more than running another script does.
+// Up to these numbers, one script that stores the messages is cheaper for Redis than native
+// commands and a separate script for the sweep.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// transition repeats the script until all due at now is done.
+// transition repeats the script until everything that is due at now is done.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	var r *receipt
 	switch {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	countSuffixes      = "mhlfqL" // of each queue and sub-queue, for lua/counts.lua
-	queueCountSuffixes = "xtb"    // of the main queue only
+	countSuffixes      = "mhlfqL" // keys of each queue and sub-queue, for lua/counts.lua
+	queueCountSuffixes = "xtb"    // keys that only the main queue has
 	countedAtOnce      = 16
 )
 
@@ -35,7 +35,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	counted := make([]core.Counted, len(ps))
 	if err := s.server.Enter(ctx); err != nil {
 		for i := range counted {
-			counted[i].Err = fmt.Errorf("count: %w", err)
+			counted[i].Err = fmt.Errorf("cannot count messages: %w", err)
 		}
 		return counted
 	}
@@ -53,7 +53,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for queue, at := range queues {
 		if !errors.Is(counted[at[0]].Err, errDue) {
 			for _, i := range at {
-				counted[i].Err = s.server.WrapError("count in "+s.server.Names.Prefix(queue), counted[i].Err)
+				counted[i].Err = s.server.WrapError("count messages in "+s.server.Names.Prefix(queue), counted[i].Err)
 			}
 			continue
 		}

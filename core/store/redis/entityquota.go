@@ -18,9 +18,9 @@ import (
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
-	at        time.Time // of the last measurement; zero: none
+	at        time.Time // time of the last measurement; zero: none
 	pause     time.Duration
-	since     int64 // bytes stored since at, including pending
+	since     int64 // bytes stored since the time at, including pending
 	pending   int64
 	measuring singleflight.Group // has its own mutex; returns whether the context of the measuring call has ended
 }
@@ -50,7 +50,7 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.Prefix, server.Ended(ctx)))
+		r.failure = core.CertainlyNotDone(fmt.Errorf("cannot measure the keys '%s*': %w", sh.keys.Prefix, server.Ended(ctx)))
 	case err != nil:
 		r.failure = core.CertainlyNotDone(s.server.WrapError("measure "+sh.keys.Prefix, err))
 	}

@@ -74,7 +74,7 @@ func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.server.Enter(ctx); err != nil {
-		return fmt.Errorf("export: %w", err)
+		return fmt.Errorf("cannot export: %w", err)
 	}
 	defer s.server.Calls.Done()
 	x := &export{store: s, twin: s.twin(r), take: take}

@@ -29,7 +29,7 @@ const (
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.server.Enter(ctx); err != nil {
-		return fmt.Errorf("import: %w", err)
+		return fmt.Errorf("cannot import: %w", err)
 	}
 	defer s.server.Calls.Done()
 	homes, ids, err := s.homes(ctx, r)
@@ -68,8 +68,7 @@ type intake struct {
 	keys  map[string]bool    // temporary keys; true: written since the last flush
 }
 
-// fill gives the temporary keys their final names. If do is 0, it only checks that these are
-// unused.
+// fill gives the temporary keys their final names or, if do is 0, checks that these are unused.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}

@@ -77,7 +77,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 		return ds, time.Time{}, err
 	}
 	if err := p.server.Enter(ctx); err != nil {
-		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
+		return nil, time.Time{}, fmt.Errorf("cannot lock messages: %w", err)
 	}
 	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
@@ -163,7 +163,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	}
 	switch {
 	case err != nil:
-		return s.server.WrapError("lock "+sh.keys.Prefix, err)
+		return s.server.WrapError("lock messages in "+sh.keys.Prefix, err)
 	case there == int64(0):
 		return nil
 	}
@@ -203,14 +203,14 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	now := s.millis()
 	l, proof, key, ok := sh.leaseUnder(now, under)
 	if !ok {
-		return locked{}, s.server.WrapError("claim", cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost)))
+		return locked{}, s.server.WrapError("lock messages", cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost)))
 	}
 	sc, args := script.Lock, []any{l.until, proof, limit, sh.inline(), s.server.ID, 0, s.blocksFrom(sh)}
 	if sh.Sessions {
 		sc, args = script.SessionLockMessages, []any{proof, key, limit, sh.inline(), l.call}
 	}
 	out, err := s.lockWith(ctx, sh, now, l, sc, limit, core.Active, args...)
-	return out, s.server.WrapError("claim", err)
+	return out, s.server.WrapError("lock messages", err)
 }
 
 // blocksFrom returns the least number of locks in a block, or 0 for no blocks. Only
@@ -229,8 +229,8 @@ func (sh *shard) inline() int {
 	return maxInline
 }
 
-// parseLock parses the answer of lock.lua without its first element, 'ok'. In answers of other scripts
-// that lock messages, the end of the locks comes first.
+// parseLock parses the answer of lock.lua without its first element, 'ok'. In answers of other
+// scripts that lock messages, the end of the locks comes first.
 func parseLock(reply []any, l *lease) (claims []claim, entries []any, out locked, err error) {
 	if len(reply) == 8 {
 		l.until, _ = server.ScoreMillis(reply[0])
@@ -274,8 +274,8 @@ func parseLock(reply []any, l *lease) (claims []claim, entries []any, out locked
 	return claims, entries, locked{next: core.Instant(next), rest: rest == 1}, nil
 }
 
-// lockWith runs a script that locks messages under l, and returns these messages. limit is their largest
-// number, or 0. If lockWith fails and messages may be locked, it adds l to lostLocks.
+// lockWith runs a script that locks messages under l, and returns these messages. limit is their
+// largest number, or 0. If lockWith fails and messages may be locked, it adds l to lostLocks.
 func (s *Store) lockWith(ctx context.Context, sh *shard, now int64, l lease, sc *script.Script, limit int, state core.State, args ...any) (out locked, err error) {
 	reply, err := s.transition(ctx, sh, now, sc, nil, args...)
 	if err != nil {

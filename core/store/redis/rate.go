@@ -11,7 +11,7 @@ import (
 )
 
 func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
-	err = p.operate(ctx, "take from a rate", func(ctx context.Context, sh *shard) error {
+	err = p.operate(ctx, "use the rate limit", func(ctx context.Context, sh *shard) error {
 		reply, err := p.server.Eval(ctx, script.Rate, []any{p.server.Names.Base(p.Ref) + keyspace.RateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 		return p.activate(ctx, settlements)
 	}
 	if err := p.server.Enter(ctx); err != nil {
-		return slices.Repeat([]error{fmt.Errorf("settle: %w", err)}, len(settlements))
+		return slices.Repeat([]error{fmt.Errorf("cannot settle messages: %w", err)}, len(settlements))
 	}
 	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
@@ -152,7 +152,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 	return args
 }
 
-const blockSize = 128 // positions
+const blockSize = 128 // positions in a block
 
 // blockArgs returns settle_plain.lua's arguments, or nil if it does not support the settlements.
 func (sh *shard) blockArgs(all []settlingItem) []any {
@@ -201,7 +201,7 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 func (s *Store) settleSome(ctx context.Context, sh *shard, sc *script.Script, args []any, all []settlingItem) (rest []settlingItem) {
 	reply, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
 	if err != nil {
-		err = s.server.WrapError("settle in "+sh.keys.Prefix, err)
+		err = s.server.WrapError("settle messages in "+sh.keys.Prefix, err)
 		for _, x := range all {
 			*x.err = err
 		}
@@ -259,7 +259,7 @@ type renewing struct {
 
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	if err := p.server.Enter(ctx); err != nil {
-		return slices.Repeat([]core.Renewal{{Err: fmt.Errorf("renew: %w", err)}}, len(tokens))
+		return slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew locks: %w", err)}}, len(tokens))
 	}
 	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
@@ -309,7 +309,7 @@ func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 	if err == nil && sh.Sessions && len(reply) != len(all) {
 		err = server.ErrReply
 	}
-	err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
+	err = s.server.WrapError("renew locks in "+sh.keys.Prefix, err)
 	for i, r := range all {
 		switch {
 		case err != nil:

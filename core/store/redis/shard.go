@@ -41,7 +41,7 @@ type shard struct {
 	quota       quota
 	receipts    receiptKeys
 	targets     sync.Map     // keys of a subscription, by core.Ref
-	average     atomic.Int64 // of a record's size in bytes
+	average     atomic.Int64 // average size of a record in bytes
 	ratesDiffer atomic.Bool  // a warning was logged
 	mark        string       // identifies this gateway's locks: see markOf
 
@@ -106,7 +106,7 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 	return sh
 }
 
-// A flush in progress uses its shard.
+// trim drops unused shards. Flushes in progress are uses.
 func (m *shards) trim() {
 	if len(m.all) < max(m.limit, idleShards) {
 		return

@@ -15,7 +15,7 @@ import (
 const sharedBody = 512
 
 type missingBody struct {
-	at          int   // of a delivery
+	at          int   // index of the delivery
 	publication int64 // its number in the topic's own queue
 }
 

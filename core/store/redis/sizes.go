@@ -63,7 +63,7 @@ type measuring struct {
 type question struct {
 	of      int // index in found
 	command []any
-	answer  func(reply *redis.Cmd) // may ask more
+	answer  func(reply *redis.Cmd) // handles the reply, and may ask further questions
 }
 
 func (m *measuring) ask(of int, answer func(reply *redis.Cmd), command ...any) {
@@ -168,9 +168,9 @@ func (m *measuring) entries(of int, command, key string, some func()) {
 	}, command, key)
 }
 
-// forgetIDs makes Redis drop outdated ids of duplicate detection, in up to the given number of calls.
-// Other scripts drop ids only when a message arrives, so without new messages they would be counted
-// for ever.
+// forgetIDs makes Redis drop outdated ids of duplicate detection, in up to the given number of
+// calls. Other scripts drop ids only when a message arrives, so without new messages they would be
+// counted for ever.
 func (m *measuring) forgetIDs(of int, p place, calls int) {
 	key := m.server.Names.Base(p.Ref) + keyspace.SeenSuffix
 	m.ask(of, func(reply *redis.Cmd) {

@@ -8,11 +8,12 @@ import (
 // flushBounds are the Bounds of histograms. A single call may have more items than MaxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, MaxBatch}
 
-// Histogram counts exchanges with Redis by their numbers of items (messages, publications or locks).
+// Histogram counts exchanges with Redis by their numbers of items (messages, publications or
+// locks).
 type Histogram struct {
 	Operation string   // append, publish, settle or renew
 	Bounds    []int    // upper bounds of all Counts but the last
-	Counts    []uint64 // the last is that of larger exchanges
+	Counts    []uint64 // exchanges for each of Bounds, then those with more items
 	Items     uint64   // the total of all exchanges
 }
 

@@ -95,7 +95,7 @@ func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, n
 	return reply, err
 }
 
-// changedNames returns e's folded name and, for a subscription, its topic's.
+// changedNames returns e's lower-case name and, for a subscription, its topic's.
 func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}
 	if topic := topicOf(e); topic != "" {
@@ -216,7 +216,7 @@ func (s *Catalogue) unlink(ctx context.Context, k *keyspace.Catalogue, e *core.E
 	return errors.Join(err, failed)
 }
 
-// tryUnlink is unlink for a call that has already deleted e.
+// tryUnlink is unlink for an entity that is already deleted: it only logs an error.
 func (s *Catalogue) tryUnlink(ctx context.Context, k *keyspace.Catalogue, e *core.Entity, topicStays bool) {
 	if err := s.unlink(ctx, k, e, topicStays); err != nil {
 		s.server.Log.Warn("cannot remove all keys of a deleted entity: they may stay in Redis and use memory", "entity", e.ID, "err", err)
@@ -338,7 +338,8 @@ func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return e, err
 }
 
-// update stores e. rules are pairs for lua/entity_update.lua. The int64 is e's topic's new version.
+// update stores e. rules are pairs for lua/entity_update.lua. The int64 is the new version of e's
+// topic.
 func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {

@@ -25,8 +25,8 @@ const (
 	sealLife = time.Hour
 )
 
-// removeDeleted removes the contents of deleted namespaces. Every gateway does so: a key of the registry
-// lists the namespaces that still have entities, with the ends of the gateways' leases.
+// removeDeleted removes the contents of deleted namespaces. Every gateway does so: a key of the
+// registry lists the namespaces that still have entities, with the ends of the gateways' leases.
 func (s *Catalogue) removeDeleted(ctx context.Context) {
 	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
@@ -50,7 +50,7 @@ func (s *Catalogue) removeAll(ctx context.Context) error {
 			return err
 		}
 		if err := s.remove(ctx, id); err != nil {
-			return fmt.Errorf("namespace %s: %w", id, err)
+			return fmt.Errorf("cannot remove namespace %s: %w", id, err)
 		}
 		s.server.Log.Info("removed the contents of a deleted namespace", "namespace", id)
 	}

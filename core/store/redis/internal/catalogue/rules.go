@@ -12,7 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
-// ruleMember returns a member of the sorted set of rules: the folded name, a zero byte, and JSON.
+// ruleMember returns a member of the sorted set of rules: the lower-case name, a zero byte, and
+// JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {

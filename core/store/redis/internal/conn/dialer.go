@@ -54,7 +54,7 @@ func uncounted(c net.Conn, err error) (net.Conn, error) {
 		return c, err
 	}
 	unused, _ := net.Pipe()
-	return &refusedConn{unused, fmt.Errorf("connect: %w", err)}, nil // go-redis unwraps an error of a new connection once
+	return &refusedConn{unused, fmt.Errorf("cannot connect: %w", err)}, nil // go-redis unwraps an error of a new connection once
 }
 
 type refusedConn struct {

@@ -152,8 +152,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	// go-redis takes the URL's user and password for the Sentinels. Here, they are for the data
-	// servers.
+	// go-redis gives the URL's user and password to the Sentinels; here the data servers get them.
 	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
 	o.SentinelUsername, o.SentinelPassword = user, password
 	if db != "" {
@@ -201,8 +200,8 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client that calls opened for each new connection; without a cluster, the second
-// result is nil.
+// Connect returns a client that runs opened on each new connection. The second result is the same
+// client if it is for a cluster, otherwise nil.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, absences: newAbsences()}
 	var c redis.UniversalClient

@@ -17,10 +17,10 @@ import (
 )
 
 type failure struct {
-	cause  string // in metrics and health checks
+	cause  string // its name in metrics and health checks
 	word   string // the beginning of the server's answer
 	within string // if not "": another part of the answer
-	text   string // for clients; "": textBusy
+	text   string // text for clients; "": textBusy
 	mayRun bool   // the server may have run a part of the command
 	passes bool   // the failure ends by itself, usually within seconds
 	remedy string

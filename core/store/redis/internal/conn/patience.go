@@ -24,9 +24,9 @@ type patience struct {
 	absences *lru.Cache[string, time.Time]
 }
 
-// newAbsences returns a record of since when servers are unavailable: in a cluster by hash tag,
-// because other slots may still be served, else by "". It is limited because the absence of a tag
-// that is never used again never ends.
+// newAbsences returns a cache of since when servers are unavailable. In a cluster, the key is the
+// hash tag, because other slots may still be served; otherwise it is "". A size limit bounds it: a
+// tag that is never used again stays in it.
 func newAbsences() *lru.Cache[string, time.Time] {
 	c, _ := lru.New[string, time.Time](1024) // the size is valid
 	return c

@@ -163,8 +163,8 @@ type nodeBatch struct {
 	cmds   []*redis.Cmd
 }
 
-// sendReplicated sends cmds to their masters, a transaction as a whole to one, even while the slot
-// map changes. It returns an error if a master was not reached, or has too few replicas.
+// sendReplicated sends each of cmds to its master, even while the slot map changes, but a
+// transaction as a whole. It returns an error if a master was not reached, or has too few replicas.
 func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
 	var node *redis.Client
@@ -340,7 +340,7 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply does not use go-redis, which loses its place in the stream if an array has an error.
+// rawReply skips go-redis, whose parser misreads what follows an array that contains an error.
 type rawReply struct{ rest []byte }
 
 type refused string

@@ -43,7 +43,7 @@ type watched struct {
 type listener struct {
 	pubsub   *redis.PubSub
 	channels map[string]struct{}
-	broken   atomic.Bool // the connection
+	broken   atomic.Bool // the connection is broken
 }
 
 const pollInterval = time.Second
@@ -55,8 +55,9 @@ func (b *Bells) Init(s *server.Server) {
 
 type watcher struct{ core.Watcher }
 
-// Add makes the Bells wake w, also once when the Bells begin to listen: messages may have come
-// before. endLocks ends locks in the partition that belong to gateways that have ended.
+// Add makes the Bells wake w when messages become available, and when they begin to listen, because
+// they may have missed earlier ones. endLocks ends locks in the partition that belong to gateways
+// that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{w}
 	b.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-const StateKeys = 16 // of lua/state.lua
+const StateKeys = 16 // number of the keys of lua/state.lua
 
 // Set has the names of a partition's keys. The hash tag puts them into one slot of a cluster, with
 // those of a topic's subscriptions. A queue and its dead letters have the same tag, so a script can
@@ -123,8 +123,8 @@ func (p Names) All(r core.Ref) []string {
 	return keys
 }
 
-// Some returns some keys of the partition r: in each sub-queue the keys with these suffixes, and also
-// the keys for session states, duplicate detection and moved messages.
+// Some returns some keys of the partition r: in each sub-queue the keys with these suffixes, and
+// also the keys for session states, duplicate detection and moved messages.
 func (p Names) Some(r core.Ref, suffixes string) (keys []string) {
 	for r.Sub = range core.SubQueues {
 		own := suffixes

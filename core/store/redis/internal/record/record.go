@@ -21,8 +21,8 @@ import (
 // fields, these fields in the order of their bits, and the kind and the bytes of the body.
 const recordVersion = 1
 
-// coder encodes or decodes. After an error, it does nothing. Strings and bytes that it decodes share
-// the record's memory.
+// coder encodes or decodes. After an error, it does nothing. Strings and bytes that it decodes
+// share the record's memory.
 type coder struct {
 	buf bytes.Buffer
 	enc *msgpack.Encoder
@@ -32,7 +32,7 @@ type coder struct {
 	record string
 
 	decodes  bool
-	collects bool   // has sets the bits of fields, and nothing is encoded yet
+	collects bool   // only collect in fields which fields are present; encode nothing yet
 	fields   uint64 // the bit set
 	next     uint64 // the bit of the next call of has
 	err      error
@@ -124,7 +124,8 @@ func (c *coder) message(m *core.Message, enqueued *int64, bodiless *bool) {
 	}
 }
 
-// has reports whether the record has the next field; its bit is the next one of the bit set.
+// has reports whether to encode or decode the next optional field. present says that an encoded
+// message has the field. While c.collects is set, has only notes this.
 func (c *coder) has(present bool) bool {
 	bit := c.next
 	c.next <<= 1

@@ -30,7 +30,7 @@ type Script struct {
 
 	before   string                   // file placed before lua/state.lua
 	plain    string                   // file placed before lua/state.lua if the partition has no Features
-	preludes []string                 // files
+	preludes []string                 // files placed before the script
 	parts    []string                 // scripts placed before this one as functions of their ARGV
 	variants [AllFeatures + 1]*Script // by Features; only for scripts on a partition's state
 }

@@ -73,7 +73,7 @@ func (c *Clock) now() time.Time {
 	return c.server()
 }
 
-// server ignores Given.
+// server returns the server's time, even if Given is set.
 func (c *Clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)

@@ -11,8 +11,9 @@ import (
 
 var errClosed = core.Refuse(core.Busy, "This gateway is stopping. Try again on another gateway.")
 
-// WrapError prefixes err with what. If a retry may succeed, perhaps after an operator has acted, it
-// also counts and logs err, and adds Busy. After a loss of data, the error is never NotFound.
+// WrapError adds to err what could not be done. If a retry may succeed, perhaps after an operator
+// has acted, it also counts and logs err, and adds Busy. After a loss of data, the error is never
+// NotFound.
 func (s *Server) WrapError(what string, err error) error {
 	if err == nil {
 		return nil
@@ -23,13 +24,13 @@ func (s *Server) WrapError(what string, err error) error {
 				err = lost
 			}
 		}
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("cannot %s: %w", what, err)
 	}
 	if f := conn.CauseOf(err); f != nil {
 		s.Failures.Note(s.Log, f, what, err)
-		return fmt.Errorf("%s: %w (%w)", what, f.Refusal(), err)
+		return fmt.Errorf("cannot %s: %w (%w)", what, f.Refusal(), err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("cannot %s: %w", what, err)
 }
 
 func Ended(ctx context.Context) error {

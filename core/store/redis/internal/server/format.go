@@ -7,8 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
-// Format is the highest format that this version reads. A store records the format that gateways
-// may write.
+// Format is the highest format that this version reads. The store says which one to write.
 const Format = FormatWithSchedules
 
 const (

@@ -20,7 +20,7 @@ import (
 type Server struct {
 	conn.Client
 	ID       string
-	Reads    int // highest format
+	Reads    int // highest format that this store reads
 	Names    keyspace.Names
 	Clock    Clock
 	Peers    Peers
@@ -80,8 +80,8 @@ func (s *Server) Close() (already bool) {
 	return already
 }
 
-// Eval runs a script. Its answer begins with 'ok' or with a refusal, which Eval returns as a core.Code.
-// Eval returns the rest of the answer, even if the error is a NotReplicated.
+// Eval runs a script. Its answer begins with 'ok' or with a refusal, which Eval returns as a
+// core.Code. Eval returns the rest of the answer, even if the error is a NotReplicated.
 func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("the gateway called the script %s with a wrong number of keys (%d) or arguments (%d): %w", sc.Name, len(keys), len(args), core.Internal)

@@ -19,7 +19,7 @@ import (
 // empty volume, an emptied database, or a failover to an empty replica. Opening a store on an empty
 // server creates a stamp.
 type storeStamp struct {
-	Text string // without the format, which may follow after a slash
+	Text string // the stamp, without the format that may follow a slash
 	once sync.Once
 	Lost chan struct{}             // closed when the server has another stamp, or none
 	away atomic.Bool               // with replicas, set instead of closing Lost: another node may have the data
@@ -66,7 +66,7 @@ func (s *Server) Intact() error {
 	asked, k := time.Now(), s.Names.Registry()
 	found, err := s.RDB.MGet(ctx, k.Stamp, k.Format).Result()
 	if err != nil {
-		return s.WrapError("look for the store's stamp", err)
+		return s.WrapError("check the store's id", err)
 	}
 	text, _ := found[0].(string)
 	mark, _ := found[1].(string)

@@ -8,14 +8,14 @@ local function sizeOf(value)
   return settings.EnablePartitioning and size * 16 or size
 end
 
--- sizes returns the total size in MB of all queues and topics, except the one named but.
-local function sizes(entities, names, but)
+-- sizes returns the total size in MB of all queues and topics, except the one named except.
+local function sizes(entities, names, except)
   local sum, from = 0, '[0:'
   repeat
     local members, folded = redis.call('ZRANGEBYLEX', names, from, '(2:', 'LIMIT', 0, 1000), {}
     for _, member in ipairs(members) do
       local name = string.sub(member, 3)
-      if name ~= but then folded[#folded + 1] = name end
+      if name ~= except then folded[#folded + 1] = name end
       from = '(' .. member
     end
     if #folded > 0 then
