@@ -125,7 +125,7 @@ func runAction(name string, action []statement, m *core.Message, f Facts, work *
 		return nil, s.fault
 	}
 	s.draft = newDraft(m.Properties)
-	s.draft.remove(fold(PropertyRuleName)) // also in another spelling
+	s.draft.remove(fold(PropertyRuleName)) // in any spelling, such as rulename
 	s.draft.put(PropertyRuleName, textOf(name).encode(nil))
 	for _, st := range action {
 		if err := st.run(s); err != nil {

@@ -36,7 +36,7 @@ func (p *bodyField) eval(s *scope) datum {
 		if !s.spend(0, 64) {
 			return datum{}
 		}
-		d := datumOf(v) // encodes v, so its bytes count as work
+		d := datumOf(v) // datumOf encodes v, and these bytes count for maxWork
 		s.spend(0, 32*len(d.text))
 		return d
 	}

@@ -12,7 +12,7 @@ import (
 // Call is plugin('name', …), a condition that a router decides. Calls with the same name and
 // arguments are equal.
 type Call struct {
-	Name       string // as written
+	Name       string // name of the router, as the rule spells it
 	parameters string
 }
 

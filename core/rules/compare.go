@@ -20,7 +20,7 @@ const (
 	unequal        = less | greater
 )
 
-// c is a result of cmp.Compare.
+// holds reports whether the relation includes c, a result of cmp.Compare.
 func (r relation) holds(c int) bool { return r&(1<<(c+1)) != 0 }
 
 // The truth is Unknown if a or b is, or if they cannot be compared.

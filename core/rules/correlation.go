@@ -10,7 +10,7 @@ type correlation struct {
 	properties []propertyTest
 }
 
-// A text "" means that the property must not be set.
+// fieldTest requires that a system property equals text or, for "", is not set.
 type fieldTest struct {
 	system *system
 	text   string

@@ -15,11 +15,9 @@ type Explanation struct {
 	// Why has the conditions that decided, as the filter has them, each with its answer and the
 	// values that it compared: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is why the rule does not compile, or the error of its filter or, if Truth is True, of its
-	// action.
+	// Err is why the rule, its filter or (if Truth is True) its action failed.
 	Err error
-	// Message is the result of the rule's action. It is nil if the rule does not match, or if Err
-	// is set.
+	// Message is the result of the rule's action; nil without a match or after an error.
 	Message *core.Message
 }
 

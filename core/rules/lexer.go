@@ -38,7 +38,7 @@ const (
 type token struct {
 	kind   tokenKind
 	at     int
-	text   string // without delimiters; a word, parameter or operator as written
+	text   string // the token's text without delimiters; a word, parameter or operator as written
 	number uint64
 	float  float64
 }

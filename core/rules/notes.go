@@ -75,10 +75,10 @@ func (n *note) truth(s *scope) Truth {
 	return n.answer
 }
 
-// deciding appends the notes that decided the answer of c, which was evaluated without an error. As
-// long as these notes keep their answers, c stays True or False, or, if it is Unknown, cannot
-// become a match, whatever the other notes answer. Parts that the evaluation did not reach count,
-// too, unless they would have failed. negated means that the filter matches if c is False.
+// deciding appends the notes that decided the answer of c, which was evaluated without an error.
+// While these keep their answers, the other notes cannot change c if it is True or False, nor make
+// it a match if it is Unknown. Parts that the evaluation did not reach count, too, unless they
+// fail. negated means that the filter matches if c is False.
 func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	switch c := c.(type) {
 	case *note:
@@ -86,8 +86,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	case negation:
 		return deciding(dst, c.of, s, !negated)
 	case junction:
-		// Parts with the answer of the whole decide. All decide if it is Unknown, and one part alone
-		// could make it a match.
+		// Parts with the answer of the whole decide. All decide if it is Unknown, and one part
+		// alone could make it a match.
 		whole, oneCanMatch := c.truth(s), negated == (c.ends == False)
 		for _, p := range c.parts {
 			t := p.truth(s)

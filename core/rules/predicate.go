@@ -21,8 +21,8 @@ func (f impossible) truth(s *scope) Truth {
 	return Unknown
 }
 
-// junction is a AND b AND c, or a OR b OR c. The first part with the answer ends, which is False for
-// AND and True for OR, ends the evaluation with this answer.
+// junction is a AND b AND c, or a OR b OR c. The first part whose answer is ends (False for AND,
+// True for OR) ends the evaluation.
 type junction struct {
 	ends  Truth
 	parts []predicate

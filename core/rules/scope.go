@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// names assigns a slot to each user property that a rule reads, by its folded name.
+// names assigns a slot to each user property that a rule reads, by its lower-case name.
 type names struct {
 	bodies bool
 	slots  map[string]int
@@ -58,7 +58,7 @@ func (n *names) find(key []byte) (slot int, ok bool) {
 	return slot, ok
 }
 
-// foldInto appends the folded name to dst, or fails if dst has no room for it.
+// foldInto appends name in lower case to dst, or fails if dst has no room for it.
 func foldInto(dst, name []byte) (folded []byte, ok bool) {
 	for i := 0; i < len(name); {
 		if len(dst)+utf8.UTFMax > cap(dst) {

@@ -28,7 +28,7 @@ type candidate struct {
 	rule   *Rule
 	sub    int
 	places []int
-	// covered means that the subscription gets a plain copy in any case.
+	// covered means that another rule gives the subscription a plain copy of every message.
 	covered bool
 }
 

@@ -14,7 +14,7 @@ type Facts struct {
 	EnqueuedTime           time.Time
 	SequenceNumber         int64
 	EnqueuedSequenceNumber int64
-	DeliveryCount          uint32 // 0 is a known value
+	DeliveryCount          uint32 // unlike that of other fields, its 0 is known
 	State                  core.State
 	// Body decodes a message's body for conditions on its fields. If Body is nil, they are Unknown.
 	Body func(*core.Message) (any, error)

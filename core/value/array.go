@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// elemCodes has the constructor of array elements by Kind: the widest one, which has the highest code.
+// elemCodes has the constructor of array elements by Kind: the widest, which has the highest code.
 var elemCodes = func() (codes [KindDescribed]byte) {
 	for code, kind := range kinds {
 		if kind < KindDescribed {
@@ -143,7 +143,7 @@ func closeCompound(dst []byte, mark, count int) []byte {
 	return widenCompound(dst, mark, size, count)
 }
 
-// widenCompound writes size and count, each in one byte, in four.
+// widenCompound changes size and count from one byte each to four bytes each.
 func widenCompound(dst []byte, mark, size, count int) []byte {
 	dst = slices.Insert(dst, mark+openSize, 0, 0, 0, 0, 0, 0)
 	dst[mark] |= wide

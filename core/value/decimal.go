@@ -42,7 +42,7 @@ type decimal struct {
 	special     string   // "NaN" or "Infinity": then coefficient and exponent are not set
 	coefficient *big.Int // not negative
 	exponent    int
-	precision   int // of the format, in digits
+	precision   int // number of digits of the format
 }
 
 // read decodes the binary integer encoding (AMQP 1.0 §1.6.13–15).

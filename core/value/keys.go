@@ -14,7 +14,7 @@ func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 type key struct {
 	kind Kind
 	num  uint64 // numbers (sign-extended) and booleans
-	data string // all other keys
+	data string // a key that is neither a number nor a boolean
 }
 
 func keyOf(b []byte) key {

@@ -63,7 +63,7 @@ func KindOf(b []byte) Kind {
 
 func IsNull(b []byte) bool { return len(b) > 0 && b[0] == codeNull }
 
-// AMQP 1.0 §1.6.
+// Constructors of encoded values, AMQP 1.0 §1.6.
 const (
 	codeDescribed  = 0x00
 	codeNull       = 0x40

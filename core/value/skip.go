@@ -35,7 +35,7 @@ func (w *walker) value(i, end, depth int) (int, error) {
 		return w.data(code, i, i+1, end, depth)
 	}
 	if depth++; depth > w.depth {
-		return 0, fail(i, "nested deeper than %d", w.depth)
+		return 0, fail(i, "the value is nested deeper than %d levels", w.depth)
 	}
 	i, err := w.value(i+1, end, depth)
 	if err != nil {
@@ -52,7 +52,7 @@ func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	}
 	if kind == KindList || kind == KindMap || kind == KindArray {
 		if depth++; depth > w.depth {
-			return 0, fail(at, "nested deeper than %d", w.depth)
+			return 0, fail(at, "the value is nested deeper than %d levels", w.depth)
 		}
 	}
 	size := dataExtent(code, w.b[i:end])
@@ -102,7 +102,7 @@ func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	first := i
 	for e := range int(n) {
 		if kind == KindMap && e%2 == 0 && !isKey(KindOf(w.b[i:stop])) {
-			return fail(i, "map key is of type %s", KindOf(w.b[i:stop]))
+			return fail(i, "map key is of type %s, which is not allowed", KindOf(w.b[i:stop]))
 		}
 		var err error
 		if i, err = w.value(i, stop, depth); err != nil {

@@ -157,7 +157,7 @@ func ParseUUID(s string) (UUID, error) {
 	}
 	digits := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
 	if _, err := hex.Decode(u[:], []byte(digits)); err != nil {
-		return UUID{}, fmt.Errorf("uuid %q: %w", s, err)
+		return UUID{}, fmt.Errorf("%q is not a UUID: %w", s, err)
 	}
 	return u, nil
 }
