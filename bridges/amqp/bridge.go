@@ -59,7 +59,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("accept: %w", err)
+			return fmt.Errorf("cannot accept connections: %w", err)
 		default: // out of file descriptors, or the client is gone already
 			b.opts.Logger.Warn("cannot accept a connection", "err", err)
 			wake.After(ctx, acceptBackoff)
@@ -98,7 +98,7 @@ func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 
 func (b *Bridge) dismiss(c *conn, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %v", r)
+		*err = fmt.Errorf("panic in a connection: %v", r)
 		c.log.Error("connection", "err", *err, "stack", string(debug.Stack()))
 	} else {
 		c.log.Debug("connection closed", "err", *err)

@@ -13,7 +13,7 @@ import (
 
 const (
 	browsePage = 100
-	// The pause after a look that finds nothing grows from soonBrowse to lateBrowse.
+	// The pause after a search that finds nothing grows from soonBrowse to lateBrowse.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
@@ -82,7 +82,7 @@ func (b *browseLink) ask() {
 	case b.looking || len(b.pending) > 0:
 		return
 	case c.memory.Available(1) == 0 || c.outstanding.bytes > fair.Pending:
-		c.outstanding.starved = true
+		c.outstanding.noMemory = true
 		c.memory.Wait(1)
 		return
 	}

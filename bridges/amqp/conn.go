@@ -111,7 +111,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()
-	c.owner.Do(func() {}) // sets the timer
+	c.owner.Do(func() {}) // an empty job, after which the owner sets the timer
 	c.read()
 	<-c.owner.Ended()
 	if err := c.eng.Err(); err != nil {
@@ -246,7 +246,7 @@ func (c *conn) wrote(out []byte, err error) {
 	clear(c.parts)
 	c.spare = engine.Spare(out)
 	if err != nil {
-		c.disconnected(fmt.Errorf("write: %w", err))
+		c.disconnected(fmt.Errorf("cannot write to the client: %w", err))
 	}
 }
 

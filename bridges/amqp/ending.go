@@ -11,8 +11,8 @@ import (
 type ending struct {
 	lost    error     // why the transport failed, or nil
 	gone    bool      // nothing is read any more
-	closing time.Time // end of the current step, or zero: calls in flight, then (said) the client's close, then (ended) broker calls
-	drains  string    // why the connection closes once no call is in flight, for the client; "" if it does not close
+	closing time.Time // deadline, or zero: first for calls in flight; then (said) for the client's close; then (ended) for broker calls
+	drains  string    // text for the client about why the connection closes once no call is in flight; "": it stays open
 	said    bool      // our close is sent
 	ended   bool      // both sides have closed
 }
@@ -47,7 +47,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 			due(at)
 		}
 	}
-	if c.outstanding.crowded {
+	if c.outstanding.atLimit {
 		due(c.outstanding.look)
 	}
 	if !c.closing.IsZero() {
@@ -64,8 +64,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end returns c.closing, which it sets so that the client has closeGrace to answer a close, and
-// then broker calls in flight have DrainGrace.
+// end returns c.closing, and sets it at its first call: the client has closeGrace to answer a
+// close, and then broker calls in flight have DrainGrace.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// answer is what a client is told about a core.Code. text replaces the text that a refusal lacks.
+// answer is what the client gets for a core.Code. text is for a refusal without a text.
 type answer struct {
 	condition value.Symbol
 	status    int32
@@ -73,7 +73,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a = answers[core.Internal]
 	}
 	if rejection = a.condition; code == core.InvalidArgument || code == core.OutOfRange {
-		// The Go SDK would take a.condition for the loss of its connection, and replace it for all links.
+		// The Go SDK takes a.condition for a lost connection, and would replace it for all links.
 		rejection = wire.CondNotAllowed
 	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Condition != "" {
@@ -142,7 +142,7 @@ func (c *conn) tracker(addr core.Address) string {
 
 // topics remembers which entities are topics. Any goroutine may use it.
 type topics struct {
-	names sync.Map // the keys are folded names
+	names sync.Map // the keys are lower-case names
 	count atomic.Int32
 }
 

@@ -245,7 +245,7 @@ const maxBatchSize = 1 << 20
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
 	root       string       // the first queue or topic that a link used
-	by         *engine.Link // that link
+	by         *engine.Link // the link that has set root
 }
 
 func scopeOf(l *engine.Link) *scope {

@@ -87,7 +87,7 @@ func (c *conn) stand(bytes int64) {
 }
 
 func (c *conn) standMore(n int64) error {
-	if !c.known.Load() { // the function bounds limits clients without an identity
+	if !c.known.Load() { // the function bounds limits such a client instead
 		return nil
 	}
 	if !c.standing.Take(n) {

@@ -28,7 +28,7 @@ const (
 
 type arrival struct {
 	filled int    // bytes that were read into next.into
-	chunk  []byte // the other bytes
+	chunk  []byte // other bytes that were read
 }
 
 func (a *arrival) taken() bool { return a.filled == 0 && a.chunk == nil }

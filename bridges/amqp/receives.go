@@ -42,7 +42,7 @@ type receiverLink struct {
 	queued     bool // is in conn.waiting
 	taking     bool // the broker has been asked to give unused credit back
 	held       bool // is in settleQueue.held
-	combed     bool // since the drain began, the broker was asked for messages that are available now
+	searched   bool // since the drain began, the broker was asked for messages that are available now
 	stopped    bool // the broker delivers no more
 }
 
@@ -228,9 +228,9 @@ func (r *receiverLink) flowed() {
 		r.link.Drained() // answers a drain, if there is one, while the bridge is stopping
 		return
 	}
-	r.combed = r.combed && r.link.Draining()
-	if r.link.Draining() && !r.combed && !r.taking {
-		r.combed = true // credit that comes with a drain is for messages that are available now
+	r.searched = r.searched && r.link.Draining()
+	if r.link.Draining() && !r.searched && !r.taking {
+		r.searched = true // credit that comes with a drain is for messages that are available now
 		r.request()
 	}
 	if r.asked > 0 && (r.link.Draining() || r.asked+len(r.pending) > int(r.link.Credit())) {
@@ -258,7 +258,7 @@ func (r *receiverLink) tookBack() {
 	if r.receiver == nil {
 		return
 	}
-	if r.link.Draining() && !r.combed {
+	if r.link.Draining() && !r.searched {
 		r.flowed()
 		return
 	}
@@ -277,22 +277,22 @@ func (r *receiverLink) request() {
 		return
 	}
 	if r.conn.settleQueues[r.addr].holds(r) {
-		r.combed = false
+		r.searched = false
 		return
 	}
 	o := &r.conn.bridge.opts
 	n := min(int(r.link.Credit()), maxAsked) - len(r.pending)
 	if n > 0 && r.mode == core.PeekLock {
 		own, all := o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.unsettled()
-		r.conn.outstanding.crowded = r.conn.outstanding.crowded || own <= 0 || all <= 0
-		r.conn.outstanding.starved = r.conn.outstanding.starved || all <= 0
+		r.conn.outstanding.atLimit = r.conn.outstanding.atLimit || own <= 0 || all <= 0
+		r.conn.outstanding.noMemory = r.conn.outstanding.noMemory || all <= 0
 		n = min(n, own, all)
 	}
 	n = max(0, n-r.asked)
 	bytes, waits := 0, false
 	if r.asked+n > 0 {
 		bytes, waits = r.conn.memory.Credit(r.askedBytes+r.bytes, r.conn.outstanding.receivers)
-		r.conn.outstanding.starved = r.conn.outstanding.starved || waits
+		r.conn.outstanding.noMemory = r.conn.outstanding.noMemory || waits
 	}
 	if n > 0 || bytes > 0 {
 		r.asked += n
@@ -350,7 +350,7 @@ func (r *receiverLink) resume() (left bool) {
 	}
 	r.queued = false
 	if (len(r.pending) == 0 || r.link.Credit() == 0) && r.link.Draining() && !r.taking && !r.held && r.asked == 0 {
-		r.combed = false
+		r.searched = false
 		r.link.Drained()
 	}
 	return false

@@ -57,8 +57,7 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
-// LockTokenOf returns the lock token in a delivery-tag of Service Bus; zero for a tag of another
-// length.
+// LockTokenOf returns the lock token in a delivery-tag of Service Bus, or zero.
 func LockTokenOf(tag []byte) core.LockToken {
 	if len(tag) != len(core.LockToken{}) {
 		return core.LockToken{}

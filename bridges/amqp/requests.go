@@ -68,13 +68,13 @@ func (r *request) session() core.SessionKey {
 
 type requestLink struct {
 	end
-	node string // folded address
+	node string // lower-case address
 	size int64  // largest request in bytes
 }
 
 type replyLink struct {
 	end
-	node   string // folded address
+	node   string // lower-case address
 	target string // the client's address; the reply-to of requests
 	queue  [][]byte
 	queued bool // is in conn.waiting

@@ -130,7 +130,7 @@ func (o *operation) correlation(v any) *core.Correlation {
 	}
 	var err error
 	if c.Properties, err = core.NewProperties(pairs...); err != nil {
-		o.refuse(core.InvalidArgument, "properties of the correlation-filter: %v.", err)
+		o.refuse(core.InvalidArgument, "properties of the correlation-filter cannot be decoded: %v.", err)
 	}
 	return c
 }

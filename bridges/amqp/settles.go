@@ -289,8 +289,8 @@ type outstanding struct {
 	bytes     int // bytes of all deliveries that wait to be sent
 	receivers int // receiving links, except browsers
 	settling  int
-	starved   bool // links lacked memory to request deliveries
-	crowded   bool // links could not request deliveries, because too many are unsettled
+	noMemory  bool // a link could not request deliveries for lack of memory
+	atLimit   bool // a link could not request deliveries, because too many are unsettled
 
 	look    time.Time                    // when to search next for ended locks
 	renewed map[core.LockToken]time.Time // new ends of locks that the client has renewed
@@ -304,12 +304,12 @@ func (c *conn) unsettled() int {
 
 func (c *conn) feed(now time.Time) {
 	r := &c.outstanding
-	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
-	relieved := r.starved && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= fair.Pending/2
+	lapsed := r.atLimit && !now.Before(r.look) && c.lapse(now)
+	relieved := r.noMemory && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= fair.Pending/2
 	if !lapsed && !relieved {
 		return
 	}
-	r.starved, r.crowded = false, false
+	r.noMemory, r.atLimit = false, false
 	for l := range c.eng.Links() {
 		if d, ok := l.Data.(interface{ ask() }); ok {
 			d.ask()
@@ -332,7 +332,7 @@ func (c *conn) lapse(now time.Time) bool {
 	if next = next.Add(lapseGrace); next.After(r.look) {
 		r.look = next
 	}
-	r.crowded = r.crowded && c.eng.Unsettled() > 0
+	r.atLimit = r.atLimit && c.eng.Unsettled() > 0
 	return n > 0
 }
 

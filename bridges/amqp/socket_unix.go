@@ -17,7 +17,7 @@ import (
 // socketReader reads from a plain TCP connection. While it waits for data, it needs no buffer.
 type socketReader struct {
 	raw  syscall.RawConn
-	call func(fd uintptr) bool // receive, as a value that is made once
+	call func(fd uintptr) bool // the method receive, as a value that is made once
 
 	in    *input
 	parts [2][]byte // where to read: into a message, then into the free part of in's buffer

@@ -42,12 +42,12 @@ var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 // SpliceTag.
 type Splice struct {
 	net.Conn
-	decoder  wire.Decoder
-	headless bool // the peer's protocol header has arrived
-	granted  grants
-	beat     time.Time // when an empty frame was last passed to the client
-	beats    int       // empty frames of the peer since then
-	refused  atomic.Bool
+	decoder   wire.Decoder
+	hasHeader bool // the peer's protocol header has arrived
+	granted   grants
+	beat      time.Time // when an empty frame was last passed to the client
+	beats     int       // empty frames of the peer since then
+	refused   atomic.Bool
 
 	in    []byte // bytes from the peer that are not checked yet
 	ready []byte // bytes for the client, which has already read ready[:at]
@@ -112,10 +112,10 @@ func (s *Splice) receive() error {
 	rest := s.in
 	for {
 		if len(rest) >= wire.ProtocolHeaderSize && string(rest[:4]) == "AMQP" {
-			if s.headless {
+			if s.hasHeader {
 				return &wire.Error{Condition: wire.CondFramingError, Description: "The peer sent a second protocol header."}
 			}
-			s.headless = true
+			s.hasHeader = true
 			s.ready = append(s.ready, rest[:wire.ProtocolHeaderSize]...)
 			rest = rest[wire.ProtocolHeaderSize:]
 			continue
@@ -167,7 +167,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 		}
 		p.State = plainState(p.State)
 	case *wire.SASLOutcome: // a second header follows, for AMQP
-		s.headless = false
+		s.hasHeader = false
 		simplify(p)
 	default:
 		simplify(p)

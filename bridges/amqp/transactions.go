@@ -24,7 +24,7 @@ const (
 	// maxEnlistedBytes bounds a connection's open transactions; a single message may be larger.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
-	maxRequestBytes   = 4 << 10 // of a declare or discharge
+	maxRequestBytes   = 4 << 10 // largest declare or discharge
 )
 
 type coordinatorLink struct{ end }
@@ -57,7 +57,7 @@ type provisional struct {
 	link       *receiverLink
 	id         uint32 // delivery-id
 	settlement core.Settlement
-	forgotten  bool // the client has settled the delivery
+	forgotten  bool // the client has settled the delivery, and no longer knows it
 	// state came with the client's outcome. The answer has a state of the same kind, which the Java
 	// SDK expects; it fails on a rejection without an error.
 	state wire.TransactionalState
@@ -278,8 +278,7 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs job after earlier jobs, and then, as a job of the connection, the function that job
-// returns.
+// do runs job after earlier jobs, and then, as a job of the connection, the result of job.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {

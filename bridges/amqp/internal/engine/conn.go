@@ -95,8 +95,7 @@ type Bounds struct {
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
 // Receive returns how many bytes of b it has used; the next b must begin with the rest. It uses all
-// whole frames, and as much of the next frame as possible, unless it must wait for Authenticated or
-// for memory.
+// whole frames, and as much of the next as it can, unless it waits for Authenticated or for memory.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
@@ -388,7 +387,8 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard restarts the idle time-out: while the caller does not read, silence is not the peer's fault.
+// Heard restarts the idle time-out: while the caller does not read, silence is not the peer's
+// fault.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
@@ -442,8 +442,7 @@ type reference struct {
 func (c *Conn) Buffered() int { return len(c.out) + c.referred }
 
 // Take appends the bytes for the peer to parts, in order. Large bodies are not copied; all other
-// bytes are in out, which now belongs to the caller. The engine uses the memory of spare for its
-// next output.
+// bytes are in out, which then belongs to the caller. The engine reuses the memory of spare.
 func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte, out []byte) {
 	out, at := c.out, 0
 	for _, r := range c.refs {

@@ -35,8 +35,8 @@ type Handler interface {
 	// Disposed reports the peer's outcome for a delivery. Unless the peer has settled the delivery,
 	// the handler must call Session.Settle, or Session.Acknowledge if the outcome is not final yet.
 	Disposed(l *Link, d Disposal)
-	// Missed reports that the engine has dropped an operation of a transaction, which must therefore
-	// not be committed. The engine may report the same operation several times.
+	// Missed reports that the engine has dropped an operation of a transaction, which must
+	// therefore not be committed. The engine may report the same operation several times.
 	Missed(state wire.TransactionalState)
 	// Lapsed returns why a delivery that Conn.Lapse has removed cannot be settled any more.
 	Lapsed(l *Link) *wire.Error
@@ -84,7 +84,7 @@ func fault(condition value.Symbol, text string) *wire.Error {
 type Options struct {
 	ContainerID    string
 	Mechanisms     []value.Symbol
-	Properties     value.Map     // of our open
+	Properties     value.Map     // properties of our open frame
 	MaxFrameSize   uint32        // bytes, in both directions
 	MaxSessions    int           // at most 65536
 	MaxHandles     int           // links of one session

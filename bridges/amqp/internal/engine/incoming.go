@@ -71,9 +71,9 @@ func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// admits reports whether it is possible to take a frame now, of whose payload left bytes have not
-// arrived. For the first frame of a message it requests all memory that the message is known to
-// need, so the message waits only once.
+// admits reports whether the handler has memory for a frame. left is how many bytes of its payload
+// have not arrived. For the first frame of a message, admits requests all memory that the message
+// is known to need, so that the message waits only once.
 func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	l := s.links[t.Handle]
 	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {

@@ -20,7 +20,7 @@ const (
 
 // Link is one link. Its role is the peer's: on a link with wire.RoleSender the peer sends.
 type Link struct {
-	Data   any // for the handler
+	Data   any // belongs to the handler
 	Number int // counts the links of the connection from 1; never changed
 
 	session *Session
@@ -44,7 +44,7 @@ type Link struct {
 
 	// If we send:
 	draining bool
-	pending  int // unsettled deliveries
+	pending  int // deliveries that the peer has not settled
 }
 
 type answer uint8
@@ -127,9 +127,9 @@ type Terms struct {
 	Properties     value.Map // must not be nil, because some clients require the map
 	Credit         uint32    // messages that the peer may send before the first Replenish
 
-	Filter           value.Map      // of the source
-	DistributionMode value.Symbol   // of the source
-	Capabilities     []value.Symbol // of the coordinator
+	Filter           value.Map      // filter of the source
+	DistributionMode value.Symbol   // distribution mode of the source
+	Capabilities     []value.Symbol // capabilities of the coordinator
 }
 
 // Accept attaches the link. It returns false if the peer has detached it meanwhile.

@@ -34,9 +34,9 @@ func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery and returns its delivery-id. The peer may settle it until the given time;
-// zero means for ever. A settled delivery gets an empty tag, as in Service Bus. The link must be
-// Ready.
+// Send sends a delivery on a link that is Ready, and returns its delivery-id. The peer may settle
+// it until the given time; zero means for ever. As in Service Bus, a settled delivery has an empty
+// tag.
 func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uint32 {
 	s := l.session
 	s.sayDispositions() // some clients require the outcome of a request before its response

@@ -13,7 +13,7 @@ const outgoingWindow = 1<<31 - 1
 // Session is one AMQP session. The numbers of its transfers and deliveries are serial numbers,
 // which wrap around (AMQP 1.0 §2.8.10).
 type Session struct {
-	Data any // for the handler
+	Data any // belongs to the handler
 
 	conn    *Conn
 	channel uint16
@@ -199,9 +199,9 @@ func (s *Session) flowed(f *wire.Flow) {
 	}
 }
 
-// left returns granted, a window or credit of the peer, less used, the number of frames or
-// deliveries of which the peer did not know when it granted. If the peer claims to know more than
-// were sent, used wraps around, and left returns 0.
+// left returns what remains of a window or credit. used is how many frames or deliveries were sent
+// that the peer had not seen when it granted. If the peer claims to have seen more than were sent,
+// used wraps around, and left returns 0.
 func left(granted, used uint32) uint32 {
 	if used > granted {
 		return 0

@@ -34,7 +34,7 @@ func DecodePerformative(body []byte, lim value.Limits) (p Performative, payload 
 func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error) {
 	desc, rest, err := readDescriptor(body)
 	if err != nil {
-		return nil, nil, refuse(CondDecodeError, "frame body: %v", err)
+		return nil, nil, refuse(CondDecodeError, "cannot decode the body of a frame: %v", err)
 	}
 	l, payload := readList(rest, desc, d.Limits)
 	switch desc {
@@ -59,7 +59,7 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 		return nil, nil, err
 	}
 	if len(payload) > 0 && desc != DescTransfer {
-		return nil, nil, refuse(CondDecodeError, "%s: %d bytes follow it in the frame", desc, len(payload))
+		return nil, nil, refuse(CondDecodeError, "%d bytes follow the performative %s in the frame", len(payload), desc)
 	}
 	return p, payload, nil
 }
@@ -82,7 +82,7 @@ var rare = map[Descriptor]func() Performative{
 func DecodeTransactionRequest(b []byte, lim value.Limits) (TransactionRequest, error) {
 	d, rest, err := readDescriptor(b)
 	if err != nil {
-		return nil, refuse(CondDecodeError, "transaction request: %v", err)
+		return nil, refuse(CondDecodeError, "cannot decode a transaction request: %v", err)
 	}
 	l, rest := readList(rest, d, lim)
 	var r TransactionRequest
@@ -99,7 +99,7 @@ func DecodeTransactionRequest(b []byte, lim value.Limits) (TransactionRequest, e
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, refuse(CondDecodeError, "%s: %d bytes follow it in the message", d, len(rest))
+		return nil, refuse(CondDecodeError, "%d bytes follow the request %s in the message", len(rest), d)
 	}
 	return r, nil
 }

@@ -9,8 +9,7 @@ import (
 
 // list reads or writes the fields of a described list one by one. It keeps the first error; after
 // it, all fields that are read count as absent. It also writes the nulls at the end, which AMQP 1.0
-// §1.4 lets a sender omit, because the Python SDK reads fields by index without checking how many
-// there are.
+// §1.4 makes optional, because the Python SDK reads fields by index without counting them.
 type list struct {
 	of     Descriptor
 	writes bool
@@ -71,8 +70,7 @@ func (l *list) invalid(name, format string, args ...any) {
 	}
 }
 
-// done skips the fields that a newer version of the protocol may have added, and returns the first
-// error.
+// done skips fields that a newer protocol may have added, and returns the first error.
 func (l *list) done() error {
 	for l.err == nil && l.n > 0 {
 		l.n--

@@ -244,7 +244,7 @@ func (l *list) error(name string, e **Error) {
 	case !ok:
 		return
 	case in.of != DescError:
-		l.invalid(name, "is %s", in.of)
+		l.invalid(name, "is %s, not an error", in.of)
 		return
 	case *e == nil:
 		*e = &Error{}

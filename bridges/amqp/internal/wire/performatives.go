@@ -252,8 +252,7 @@ type TransactionalState struct {
 	Outcome DeliveryState
 }
 
-// TransactionRequest is a *Declare or *Discharge, in the value section of a message to a
-// Coordinator.
+// TransactionRequest is a *Declare or *Discharge, in the value section of a message.
 type TransactionRequest interface{ fields(l *list) }
 
 // Declare begins a transaction, AMQP 1.0 §4.5.2.

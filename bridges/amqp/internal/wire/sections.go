@@ -11,7 +11,7 @@ type section struct {
 func cutSection(b []byte, lim value.Limits) (s section, rest []byte, err error) {
 	desc, enc, err := readDescriptor(b)
 	if err != nil {
-		return section{}, nil, refuse(CondDecodeError, "message section: %v", err)
+		return section{}, nil, refuse(CondDecodeError, "cannot decode a section of the message: %v", err)
 	}
 	rest, err = value.Skip(enc, lim)
 	if err != nil {
@@ -61,14 +61,14 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 		from, to := len(payload)-len(b), len(payload)-len(rest)
 		switch {
 		case !ofBody && seen&bit != 0:
-			return Sections{}, refuse(CondDecodeError, "%s appears twice", s.desc)
+			return Sections{}, refuse(CondDecodeError, "the section %s appears twice", s.desc)
 		case !ofBody:
 			out.set(s)
 		case out.BodyKind == BodyNone:
 			body, end = s, to
 			out.setBody(s)
 		case s.desc == DescValue || s.desc != body.desc || from != end:
-			return Sections{}, refuse(CondDecodeError, "%s does not belong to the body that began with %s", s.desc, body.desc)
+			return Sections{}, refuse(CondDecodeError, "the section %s does not belong to the body that began with %s", s.desc, body.desc)
 		default:
 			if out.BodyKind == BodyData {
 				out.BodyKind = BodyDataSections
@@ -118,7 +118,7 @@ func (s section) checkKind(ofBody bool) error {
 	if want == value.KindInvalid || got == want || got == value.KindNull && !ofBody {
 		return nil
 	}
-	return refuse(CondDecodeError, "%s is a %s, not a %s", s.desc, got, want)
+	return refuse(CondDecodeError, "the section %s is a %s, not a %s", s.desc, got, want)
 }
 
 func (out *Sections) set(s section) {
@@ -176,8 +176,8 @@ func CountBatch(payload []byte) (n int) {
 }
 
 // SplitBatch returns the contents of a batch's data sections, which alias payload, and ignores the
-// other sections. It returns an error with amqp:invalid-field if the body is of another kind, or the
-// batch has more than maxMessages messages.
+// other sections. It returns an error with amqp:invalid-field if the body is of another kind, or
+// the batch has more than maxMessages messages.
 func SplitBatch(payload []byte, lim value.Limits, maxMessages int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
