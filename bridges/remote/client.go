@@ -78,8 +78,7 @@ func (c *Client) Pages(ctx context.Context, entity string, state *core.State, fr
 	}
 }
 
-// HasActive reports whether entity has active messages, locked or not, besides those with the given
-// numbers.
+// HasActive reports whether entity has active messages, locked or not, with other numbers.
 func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
 	for page, err := range c.Pages(ctx, entity, nil, 0) {
 		if err != nil {

@@ -19,7 +19,8 @@ type management struct {
 	nodes map[string]*node
 }
 
-// ask asks entity's node. Without a result, the response is empty. A refusal is a *goamqp.Error.
+// ask sends a request to entity's node. An operation without a result has an empty response. A
+// refusal is a *goamqp.Error.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

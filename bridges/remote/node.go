@@ -15,7 +15,7 @@ type node struct {
 	reply    string
 }
 
-// node opens the links of the node at address, with up to credit responses to reply in flight.
+// node opens links to the node at address. Responses go to reply, up to credit at a time.
 func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
 	n := &node{reply: reply}
 	var err error

@@ -171,7 +171,7 @@ func weightOf(ms []*goamqp.Message) int64 {
 	return n
 }
 
-// pulled is a message that the remote waits for the outcome of.
+// pulled is a message for whose outcome the remote waits.
 type pulled struct {
 	amqp.Arrival
 	at *goamqp.Message

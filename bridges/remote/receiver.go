@@ -206,8 +206,7 @@ func (r *Receiver) ask(ctx context.Context, operation string, arguments map[stri
 	return r.client.management.ask(ctx, r.entity, "com.microsoft:"+operation, arguments)
 }
 
-// Complete removes messages, and returns a result for each: nil, ErrLockLost if the lock has ended, or
-// another error.
+// Complete removes messages. For each it returns nil, ErrLockLost, or another error.
 func (r *Receiver) Complete(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, r.link.AcceptMessage, "completed", nil)
 }

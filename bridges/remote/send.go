@@ -23,7 +23,7 @@ type target struct {
 	entity   string
 	sent     atomic.Int64
 	parked   atomic.Int64
-	delayed  atomic.Int64 // not accepted for now, or not answered
+	delayed  atomic.Int64 // messages that were not accepted for now, or not answered
 	underWay atomic.Int64
 	trip     atomic.Int64 // moving average of the time from sending to the answer, in nanoseconds
 	alone    atomic.Bool  // messages without a session or partition key are not sent in batches

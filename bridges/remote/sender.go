@@ -27,7 +27,7 @@ type Sender struct {
 	link   *goamqp.Sender
 	most   uint64
 
-	envelope []byte // of the batch: the keys of its first message, by which Service Bus chooses the partition
+	envelope []byte // envelope of the batch: the keys of its first message, by which Service Bus chooses the partition
 	batch    [][]byte
 	size     uint64
 	sent     int

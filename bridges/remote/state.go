@@ -22,7 +22,7 @@ type Target struct {
 	Entity    string        `json:"entity"`
 	Sent      int64         `json:"sent"`
 	Parked    int64         `json:"parked"`
-	Delayed   int64         `json:"delayed"` // not accepted for now, or not answered
+	Delayed   int64         `json:"delayed"` // messages that were not accepted for now, or not answered
 	UnderWay  int64         `json:"underWay"`
 	RoundTrip time.Duration `json:"roundTrip"` // moving average from sending to the answer, in nanoseconds
 }

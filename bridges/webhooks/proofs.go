@@ -19,7 +19,7 @@ const (
 	maxProvers      = 4096
 )
 
-// proofs limits how fast secrets can be guessed: at each hook, each address may give only so many
+// proofs limits how fast secrets can be guessed: at each hook, each address may give only a few
 // wrong proofs. An address that has lately given a right one is not limited, because other clients
 // behind the same address must not stop the true sender.
 type proofs struct {

@@ -26,7 +26,7 @@ type PushOptions struct {
 	Headers    []string      `config:"headers"`                       // application properties that become headers
 	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests, and sessions, at a time; default 10
 	Budget     *fair.Pool    `config:"-"`
-	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
+	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // longest time for a request; default 30 s
 	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; doubled by each further one; default 5 s
 	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"`   // default 1 h
 	Grace      time.Duration `config:"-"`

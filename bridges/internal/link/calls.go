@@ -8,8 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// Work is a call of the broker. It runs in a goroutine, and returns a function that runs as a job of
-// the owner.
+// Work is a call of the broker, in its own goroutine. It returns a function, a job for the owner.
 type Work = func(ctx context.Context) (then func())
 
 // CallTimeout bounds calls for which the client has set no time-out.
@@ -24,7 +23,7 @@ const (
 // thousands with one packet, and the stack of each takes fair.Call bytes, so calls for which there
 // is no memory wait until others have ended. Only jobs of the owner may use a Calls.
 type Calls struct {
-	Ctx context.Context // of the calls that begin from now on
+	Ctx context.Context // context of the calls that begin from now on
 
 	tasks  *sync.WaitGroup
 	owner  *Owner

@@ -16,8 +16,7 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Conns calls Describe and Evacuate in jobs of the owner. Evacuate begins to close the
-	// connection.
+	// Conns calls these as jobs of the owner. Evacuate begins to close the connection.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }

@@ -17,7 +17,7 @@ const MostParts = 64
 // Socket writes several buffers at once to a plain TCP connection, and can do so without waiting.
 type Socket struct {
 	raw  syscall.RawConn
-	call func(fd uintptr) bool // send, as a value that is made once
+	call func(fd uintptr) bool // the method send, as a value that is made once
 
 	parts [][]byte
 	wait  bool
