@@ -41,8 +41,8 @@ func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, func(from, to string) error { return claim(from, to, os.Link) })
 }
 
-// claim gives the file from the name to, unless a file has it. Some file systems have no hard links:
-// there, it first creates an empty file.
+// claim renames a file to a name that must be free. Without hard links in the file system, it first
+// creates an empty file with that name.
 func claim(from, to string, link func(from, to string) error) error {
 	err := link(from, to)
 	if err == nil || errors.Is(err, fs.ErrExist) {

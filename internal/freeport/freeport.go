@@ -27,7 +27,7 @@ var errNone = errors.New("freeport: every block of ports is claimed; end other t
 // Only the last block has unused ports.
 var claimed struct {
 	sync.Mutex
-	listeners []net.Listener // other processes see the claims by these
+	listeners []net.Listener // by these, other processes see which blocks are claimed
 	next, end int
 }
 

@@ -6,14 +6,14 @@ import "runtime"
 
 var places = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
-// Large is the number of messages from which a request needs an entry in places. Decoding or
+// Large is the number of messages from which a request must wait for one of the places. Decoding or
 // storing this number takes about 0.1 ms.
 const Large = 128
 
-// A Turn holds at most one entry in places. Only one goroutine may use it.
+// A Turn holds at most one place. Only one goroutine may use it.
 type Turn struct{ taken bool }
 
-// Take waits for an entry in places if n is at least Large. A goroutine may hold only one entry.
+// Take waits for a place if n is at least Large. A goroutine may hold only one.
 func (t *Turn) Take(n int) {
 	if n >= Large && !t.taken {
 		places <- struct{}{}

@@ -55,14 +55,15 @@ type Message struct {
 // defaultPriority is the priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// messageOf returns m with Stage, Entity and Parameters from at, and the values of m.Properties, in order.
+// messageOf returns m with Stage, Entity and Parameters from at, and the values of m.Properties, in
+// order.
 func messageOf(at *Message, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
 	for i, p := range m.Properties {
 		v, err := typed.Of(p.Value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("property %q: %w", p.Key, err)
+			return nil, nil, fmt.Errorf("cannot decode property %q: %w", p.Key, err)
 		}
 		came[i], properties[p.Key] = v, v
 	}
@@ -103,7 +104,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	for _, p := range ps {
 		v, err := typed.Of(p.Value)
 		if err != nil {
-			return nil, fmt.Errorf("property %q: %w", p.Key, err)
+			return nil, fmt.Errorf("cannot decode property %q: %w", p.Key, err)
 		}
 		m[p.Key] = v
 	}
@@ -146,7 +147,7 @@ func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[strin
 func set(v *pb.Verdict, key string, to any) error {
 	made, err := typed.From(natural(to))
 	if err != nil {
-		return fmt.Errorf("property %q: %w", key, err)
+		return fmt.Errorf("cannot encode property %q: %w", key, err)
 	}
 	v.Set = append(v.Set, &pb.Property{Key: typed.Text(key), Value: made})
 	return nil

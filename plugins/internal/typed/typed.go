@@ -47,7 +47,7 @@ func (c *converter) fail(format string, args ...any) {
 // enter reports whether the next level of nesting is allowed.
 func (c *converter) enter() bool {
 	if c.depth++; c.depth > maxDepth {
-		c.fail("the value is nested deeper than 32")
+		c.fail("the value is nested deeper than 32 levels")
 	}
 	return c.err == nil
 }
@@ -115,21 +115,21 @@ func (c *converter) of(v *pb.Value) any {
 	case *pb.Value_DescribedValue:
 		return value.Described{Descriptor: c.of(k.DescribedValue.GetDescriptor_()), Value: c.of(k.DescribedValue.GetValue())}
 	}
-	c.fail("there is no value of kind %T", v.Kind)
+	c.fail("a value has the unknown kind %T", v.Kind)
 	return nil
 }
 
 func (c *converter) ranged(v, least, most int64, name string) int64 {
 	if v < least || v > most {
-		c.fail("%d is not of the type %s", v, name)
+		c.fail("%d is out of the range of the type %s", v, name)
 	}
 	return v
 }
 
-// sized returns n bytes.
+// sized returns b, or fails if b does not have n bytes.
 func (c *converter) sized(b []byte, n int, name string) []byte {
 	if len(b) != n {
-		c.fail("%d bytes are not of the type %s", len(b), name)
+		c.fail("a value of the type %s has %d bytes instead of %d", name, len(b), n)
 		return make([]byte, n)
 	}
 	return b
