@@ -37,13 +37,13 @@ type Backups interface {
 
 type StoredKind uint8
 
-// Each kind uses Subscription, Sub and the fields in its comment.
+// Each kind has Subscription, Sub and the fields in its comment.
 const (
-	StoredLast    StoredKind = iota // Last
-	StoredState                     // Session, SessionState, Time (when the state was set)
-	StoredMessage                   // Delivery, InSession
-	StoredSeen                      // Key (a message id that duplicate detection knows), Time (since when)
-	StoredMove                      // Key (a Transit.Key), Time (since when)
+	StoredLast    StoredKind = iota // has Last
+	StoredState                     // has Session, SessionState and Time (when the state was set)
+	StoredMessage                   // has Delivery and InSession
+	StoredSeen                      // has Key (a message id that duplicate detection knows) and Time (since when)
+	StoredMove                      // has Key (a Transit.Key) and Time (since when)
 )
 
 // Stored is one object of a partition.

@@ -43,7 +43,7 @@ func (b Body) Value() (any, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("body: %w", err)
+		return nil, fmt.Errorf("cannot read the body: %w", err)
 	case b.Kind == BodyValue && len(sections) == 1, b.Kind == BodySequence && len(sections) == 1:
 		return sections[0], nil
 	case b.Kind == BodySequence && len(sections) > 1:

@@ -13,36 +13,36 @@ type Broker interface {
 	Begin() Transaction
 	// Resolve returns the entity at an address, or NotFound, whatever the rights of id.
 	Resolve(ctx context.Context, id Identity, address Address) (Entity, error)
-	// OpenSender needs Send. closed, if not nil, is called at most once, when sending is no longer
-	// possible.
+	// OpenSender requires the Send right. closed, if not nil, is called at most once, when sending
+	// is no longer possible.
 	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
-	// OpenReceiver needs Listen.
+	// OpenReceiver requires the Listen right.
 	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
-	// Settle needs Listen, and returns one error per settlement. A lock token suffices, whichever
-	// receiver, bridge or gateway got the message.
+	// Settle requires the Listen right, and returns one error per settlement. A lock token
+	// suffices, whichever receiver, bridge or gateway got the message.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
-	// Renew needs Listen, and returns one result per token.
+	// Renew requires the Listen right, and returns one result per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen. It returns up to max messages whose numbers are at least the parameter
-	// from, in any state if state is nil.
+	// Peek requires the Listen right. It returns up to max messages whose numbers are at least the
+	// parameter from, in any state if state is nil.
 	Peek(ctx context.Context, id Identity, address Address, state *State, from int64, max int) ([]Delivery, error)
-	// ReceiveDeferred needs Listen. It returns all the numbered messages or, if one is not
-	// deferred, MessageNotFound. ReceiveAndDelete also removes them.
+	// ReceiveDeferred requires the Listen right. It returns all the numbered messages or, if one is
+	// not deferred, MessageNotFound. ReceiveAndDelete also removes them.
 	ReceiveDeferred(ctx context.Context, id Identity, address Address, numbers []int64, mode ReceiveMode) ([]Delivery, error)
-	// Cancel needs Send. It removes all the numbered scheduled messages or, if one is missing,
-	// returns MessageNotFound.
+	// Cancel requires the Send right. It removes all the numbered scheduled messages or, if one is
+	// missing, returns MessageNotFound.
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
-	// Purge needs Listen. It removes up to max available messages enqueued before the given time,
-	// oldest first, and returns their number. It skips locked messages.
+	// Purge requires the Listen right. It removes up to max available messages enqueued before the
+	// given time, oldest first, and returns their number. It skips locked messages.
 	Purge(ctx context.Context, id Identity, address Address, before time.Time, max int) (int, error)
-	// AcceptSession needs Listen. It locks a session and opens a receiver on it. With o.Next it
-	// waits for a session that is not locked, and returns Timeout when ctx ends. It returns
-	// SessionLocked if the session o.ID is locked. A takeover returns SessionLocked if o.TakeOver
-	// is not the lock's token, and SessionLockLost if the session is not locked.
+	// AcceptSession requires the Listen right. It locks a session and opens a receiver on it. With
+	// o.Next it waits for a session that is not locked, and returns Timeout when ctx ends. It
+	// returns SessionLocked if the session o.ID is locked. A takeover returns SessionLocked if
+	// o.TakeOver is not the lock's token, and SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
-	// ListSessions needs Listen. It skips the first skip session ids in order, and returns up to
-	// top. If since is zero, it lists sessions with messages or state; otherwise, sessions whose
-	// state was set after since.
+	// ListSessions requires the Listen right. It skips the first skip session ids in order, and
+	// returns up to top. If since is zero, it lists sessions with messages or state; otherwise,
+	// sessions whose state was set after since.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description or, if sends do not work, the reason.
 	Health(ctx context.Context) (About, error)
@@ -142,9 +142,9 @@ type Session interface {
 	Purge(ctx context.Context, before time.Time, max int) (int, error)
 }
 
-// Admin is the interface through which bridges manage entities. Calls need Manage on the entity;
-// Namespace, Reset, and lists of queues and topics need it on the namespace. The name of a
-// subscription is its SubscriptionPath.
+// Admin is the interface through which bridges manage entities. Calls require the Manage right on
+// the entity; Namespace, Reset, and lists of queues and topics need it on the namespace. The name
+// of a subscription is its SubscriptionPath.
 type Admin interface {
 	// CreateRule adds a rule, or returns AlreadyExists. After a call that changes rules has
 	// returned, all gateways apply the change to every message sent later.
@@ -157,12 +157,12 @@ type Admin interface {
 	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
 	// Rule returns the named rule, or NotFound.
 	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
-	// TestRules needs Manage on the topic. It evaluates rules for m as if m were sent to the topic
-	// name, but sends nothing. It evaluates trial or, if trial is nil, the rules of the topic's
-	// subscriptions; if name is a subscription, only its rules. Matching rules come first, then
-	// failed ones, then the others; each group is sorted by subscription and rule, or in the order
-	// of trial. A rule of trial that does not compile has a Judgement with Err. If the topic would
-	// refuse the message, TestRules returns the refusal. m must not be used afterwards.
+	// TestRules requires the Manage right on the topic. It evaluates rules for m as if m were sent
+	// to the topic name, but sends nothing. It evaluates trial or, if trial is nil, the rules of
+	// the topic's subscriptions; if name is a subscription, only its rules. Matching rules come
+	// first, then failed ones, then the others; each group is sorted by subscription and rule, or
+	// in the order of trial. A rule of trial that does not compile has a Judgement with Err. If the
+	// topic would refuse the message, TestRules returns the refusal. m must not be used afterwards.
 	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
 	// CreateEntity creates a queue, a topic or a subscription. A subscription gets the rule first;
 	// if first is nil, it gets a rule that matches all messages. Other kinds ignore first.
@@ -197,8 +197,7 @@ type Runtime struct {
 	TransferDeadLetter int64 `json:"transferDeadLetter"`
 	Damaged            int64 `json:"damaged"` // in all sub-queues, and in no other count: see Operations
 	Bytes              int64 `json:"bytes"`
-	// Enqueued counts all messages ever stored. A scheduled one counts again when it becomes
-	// active.
+	// Enqueued counts all messages ever stored, and scheduled ones again when they are due.
 	Enqueued     int64  `json:"enqueued"`
 	Availability string `json:"-"` // "Available", or "Limited" if a partition does not answer
 	// Consumers counts the open receivers and sessions of the main queue at this gateway.

@@ -11,7 +11,6 @@ type Code string
 
 func (c Code) Error() string { return string(c) }
 
-// Retriable reports for which codes the same request may succeed later.
 const (
 	NotFound        Code = "not_found"
 	AlreadyExists   Code = "already_exists"

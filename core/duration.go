@@ -41,7 +41,7 @@ func ParseAnyDuration(s string) (time.Duration, error) {
 func ParseDuration(s string) (time.Duration, error) {
 	ticks, err := ParseTicks(s)
 	if err == nil && s[0] == '-' {
-		err = fmt.Errorf("an ISO 8601 duration begins with P")
+		err = fmt.Errorf("%.40q is negative: write a duration such as PT5M", s)
 	}
 	if err != nil {
 		return 0, err
@@ -55,7 +55,7 @@ func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
 	if !ok {
-		return 0, fmt.Errorf("an ISO 8601 duration begins with P")
+		return 0, fmt.Errorf("%.40q does not begin with P: write an ISO 8601 duration such as PT5M", s)
 	}
 	const most = 1 << 63
 	sum := uint64(0)

@@ -205,7 +205,7 @@ type Entity struct {
 	// TopicID is the ID of a subscription's topic. The topic's partitions contain those of its
 	// subscriptions, so that a publication to all of them is one atomic step.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's; without rules, the subscription gets no messages. The comment of
+	// Rules are the rules of a subscription, which gets no messages without them. The comment of
 	// Catalogue says which calls use this field.
 	Rules    []Rule            `json:",omitempty"`
 	Schedule *ScheduleSettings `json:",omitempty"`

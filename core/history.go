@@ -9,13 +9,13 @@ import (
 // HistoryBounds bound the history of an entity in one partition. Zero means no history.
 type HistoryBounds struct {
 	Keep time.Duration // how long an event is kept
-	Max  int           // events, including those of sub-queues
+	Max  int           // largest number of events, including those of sub-queues
 }
 
 const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
-	MaxHistoryEvents = 10_000_000 // of an entity
+	MaxHistoryEvents = 10_000_000 // upper bound for the events of an entity
 	// MaxEvents is the maximum number of events returned for a message; older ones are left out.
 	MaxEvents = 1000
 )
@@ -44,14 +44,14 @@ const (
 
 // Events that the broker writes soon after they happen.
 const (
-	EventDelivered EventKind = "delivered" // to By, after Count failed deliveries
-	EventMatched   EventKind = "matched"   // by Rule of the subscription Entity
+	EventDelivered EventKind = "delivered" // delivered to By, after Count failed deliveries
+	EventMatched   EventKind = "matched"   // Rule of the subscription Entity matched
 	EventUnmatched EventKind = "unmatched" // no rule of the topic matched
-	EventForwarded EventKind = "forwarded" // to Entity, with the same message id
-	EventDropped   EventKind = "dropped"   // by Plugin
-	EventRouted    EventKind = "routed"    // to Entity, by Plugin
+	EventForwarded EventKind = "forwarded" // moved to Entity, with the same message id
+	EventDropped   EventKind = "dropped"   // Plugin dropped the message
+	EventRouted    EventKind = "routed"    // Plugin routed the message to Entity
 	EventDiverted  EventKind = "diverted"  // dead-lettered by Plugin, or for its schema, before it was stored
-	EventParked    EventKind = "parked"    // until the routers answer again
+	EventParked    EventKind = "parked"    // waits until the routers answer again
 )
 
 type Event struct {
@@ -59,7 +59,7 @@ type Event struct {
 	Kind      EventKind
 	Sub       SubQueue
 	Number    int64     // the message's sequence number; 0 if it was not stored
-	Other     int64     // see EventKind; 0: none
+	Other     int64     // another number: see EventKind; 0: none
 	MessageID ID        // zero if it is not known
 	Count     uint32    // deliveries that failed or ended with a deferral
 	Until     time.Time // see EventKind
@@ -67,8 +67,8 @@ type Event struct {
 	Note
 }
 
-// Note is the part of an event that only the broker knows. A note on an event of the partition
-// follows that event, with the same Kind and Number.
+// Note has details of an event that only the broker knows. If the partition has written the event,
+// the Note is in a later event with the same Kind and Number.
 type Note struct {
 	By      Party
 	Entity  string
@@ -98,8 +98,7 @@ type Histories interface {
 	// Annotate appends the broker's events to the queue's history. It does nothing if
 	// Policy.History is zero or the entity was deleted.
 	Annotate(ctx context.Context, events []Event) error
-	// Recollect sweeps, and returns a message's newest MaxEvents events in all sub-queues, oldest
-	// first.
+	// Recollect sweeps, and returns a message's newest MaxEvents events, the oldest first.
 	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
@@ -116,11 +115,11 @@ type Account struct {
 
 // Unmatched is a subscription that got no copy of a message.
 type Unmatched struct {
-	Subscription string   `json:"subscription"` // with its topic's name
+	Subscription string   `json:"subscription"` // name of the subscription, with that of its topic
 	Why          []string `json:"why"`          // what its current rules say of a stored copy of the message
 }
 
-// Next returns the entities to which the message was forwarded, without those of remotes.
+// Next returns the entities of this namespace to which the message was forwarded.
 func (a *Account) Next() []string {
 	var next []string
 	for i := range a.Events {

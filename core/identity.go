@@ -62,24 +62,24 @@ type Grant struct {
 	// covers no other entity, even if its name is below Scope.
 	OfEntity bool
 	Rights   Right
-	Scope    string    // a folded entity path; "" is the whole namespace
+	Scope    string    // a lower-case entity path; "" is the whole namespace
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether a folded path is Scope or below Scope. A grant of an entity's policy does
-// not cover other entities below Scope.
+// Covers reports whether a lower-case path is Scope or below Scope. A grant of an entity's policy
+// does not cover other entities below Scope.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
 
-// IsWithin reports whether path is scope or below it: "a/b" is within "a", "ab" is not. Both are
-// folded.
+// IsWithin reports whether path is scope or below it: "a/b" is within "a", "ab" is not. Both are in
+// lower case.
 func IsWithin(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// EntityOf returns the queue or topic in a folded path, before the first reserved segment.
+// EntityOf returns the queue or topic in a lower-case path, before the first reserved segment.
 func EntityOf(path string) string {
 	end := len(path)
 	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
@@ -166,8 +166,8 @@ func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	return ""
 }
 
-// proof returns the first grant of the right on the path. If it returns nil, expired reports whether
-// a grant has expired.
+// proof returns the first grant of the right on the path. If it returns nil, expired reports
+// whether a grant has expired.
 func (id Identity) proof(right Right, path string, now time.Time) (g *Grant, expired bool) {
 	folded := FoldName(path)
 	for i := range id {
@@ -197,8 +197,7 @@ func PeerOf(ctx context.Context) string {
 
 type hostsKey struct{}
 
-// WithHosts returns a context for calls of a client that has addressed the gateway by these host
-// names.
+// WithHosts returns a context for calls of a client that has used these names of the gateway.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }

@@ -20,8 +20,8 @@ type Limits struct {
 	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes, which is the size of each partition
 	MaxMessageSizeKB   int64         // maximum of MaxMessageSizeInKilobytes
 	MessageSizeKB      int64         // default of MaxMessageSizeInKilobytes
-	MaxBatchBytes      int64         // of messages that are sent together
-	MinDuplicateWindow time.Duration // of DuplicateDetectionHistoryTimeWindow
+	MaxBatchBytes      int64         // bytes of messages that are sent together
+	MinDuplicateWindow time.Duration // minimum of DuplicateDetectionHistoryTimeWindow
 	MaxPurge           int           // messages that one request may delete
 	MaxLockDuration    time.Duration
 	MaxSQLLength       int // characters of a filter, and of an action
@@ -30,7 +30,7 @@ type Limits struct {
 	ExclusiveSessions  bool // sessions cannot be taken over
 	NoBinaryProperties bool // message properties cannot have binary values
 
-	MessagingUnits  int // of the namespace; 0: the tier has none
+	MessagingUnits  int // messaging units of the namespace; 0: the tier has none
 	IsUnpartitioned bool
 	HasNoExpress    bool
 }

@@ -69,9 +69,10 @@ func ParseLockToken(s string) (LockToken, error) {
 	return LockToken(u), err
 }
 
-// SessionKey identifies a session of an entity. It is the session's id, folded because ids that
-// differ only in case are the same session. The empty id has a key too; the zero SessionKey means
-// no session. A key has no zero byte, so that stores can append one. Keys sort like the folded ids.
+// SessionKey identifies a session of an entity. It is the session's id in lower case, because ids
+// that differ only in case are the same session. The empty id has a key too; the zero SessionKey
+// means no session. A key has no zero byte, so that stores can append one. Keys sort like the
+// lower-case ids.
 type SessionKey string
 
 const emptySessionKey SessionKey = "\x01"

@@ -39,8 +39,7 @@ type Message struct {
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText marks strings set to "" by the producer. The bit of a non-empty string means
-	// nothing.
+	// EmptyText marks strings that the producer has set to "". Other bits mean nothing.
 	EmptyText TextFields
 
 	// Annotations, with symbols as keys, are the sender's, without those that only the broker sets.

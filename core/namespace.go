@@ -32,18 +32,18 @@ type Namespace struct {
 // NamespaceQuotas limit the contents of a namespace. Zero means no limit.
 type NamespaceQuotas struct {
 	MaxEntities      int   `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
-	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // to one gateway at the same time
+	MaxConnections   int   `config:"max-connections" range:"1 to 1073741824"`    // connections to one gateway at the same time
 	MaxSizeMegabytes int64 `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' MaxSizeInMegabytes
 }
 
-// Namespaces stores the namespaces that were created at run time. Names are compared folded.
+// Namespaces stores the namespaces that were created at run time. Names are case-insensitive.
 type Namespaces interface {
 	// CreateNamespace stores a new namespace, in which the caller has set every field except
 	// Revision. It returns AlreadyExists if the name is in use.
 	CreateNamespace(ctx context.Context, n Namespace) (Namespace, error)
 	// Namespace returns the namespace with that name, or NotFound.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// Namespaces returns, by folded name, up to top namespaces with names above the parameter
+	// Namespaces returns, by lower-case name, up to top namespaces with names above the parameter
 	// after.
 	Namespaces(ctx context.Context, after string, top int) ([]Namespace, error)
 	// UpdateNamespace stores n in place of the namespace that has the same name, and returns n with
@@ -53,9 +53,9 @@ type Namespaces interface {
 	// Entities and messages are removed afterwards, if necessary by another process. Until then,
 	// and until all gateways know, CreateEntity returns NotFound for the deleted ID.
 	DeleteNamespace(ctx context.Context, name string) error
-	// WatchNamespaces registers changed, which must not block. changed is called with the folded
-	// name after a namespace was created, updated or deleted, and with "" if changes may have been
-	// missed.
+	// WatchNamespaces registers changed, which must not block. changed is called with the
+	// lower-case name after a namespace was created, updated or deleted, and with "" if changes may
+	// have been missed.
 	WatchNamespaces(changed func(name string)) (stop func())
 }
 

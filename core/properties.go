@@ -38,7 +38,7 @@ func NewProperties(pairs ...Property) (Properties, error) {
 		dst = value.AppendString(dst, p.Key)
 		var err error
 		if dst, err = value.Append(dst, p.Value); err != nil {
-			return Properties{}, fmt.Errorf("property %q: %w", p.Key, err)
+			return Properties{}, fmt.Errorf("cannot encode property %q: %w", p.Key, err)
 		}
 		n++
 	}
@@ -54,8 +54,8 @@ type Property struct {
 	Value any
 }
 
-// ReasonProperties returns the user properties that say why a message is a dead letter. It cuts both
-// texts to the length that Service Bus allows.
+// ReasonProperties returns the user properties that say why a message is a dead letter. It cuts
+// both texts to the length that Service Bus allows.
 func ReasonProperties(reason, description string) Properties {
 	fit := func(s string) string { return Truncate(strings.ToValidUTF8(s, "\uFFFD"), MaxDeadLetterTextChars) }
 	p, _ := NewProperties( // never fails: strings of valid UTF-8 can be encoded
@@ -89,7 +89,7 @@ func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encode
 func (p *Properties) UnmarshalJSON(data []byte) error {
 	var encoded []byte
 	if err := json.Unmarshal(data, &encoded); err != nil {
-		return fmt.Errorf("properties: %w", err)
+		return fmt.Errorf("cannot decode properties: %w", err)
 	}
 	if len(encoded) == 0 {
 		*p = Properties{}
@@ -97,20 +97,20 @@ func (p *Properties) UnmarshalJSON(data []byte) error {
 	}
 	rest, err := value.Skip(encoded, value.Limits{})
 	if err != nil {
-		return fmt.Errorf("properties: %w", err)
+		return fmt.Errorf("cannot decode properties: %w", err)
 	}
 	if len(rest) != 0 {
-		return fmt.Errorf("properties: %d bytes follow the map", len(rest))
+		return fmt.Errorf("the encoded properties have %d bytes after the map", len(rest))
 	}
 	n, _, _, err := value.ReadMap(encoded)
 	if err != nil {
-		return fmt.Errorf("properties: %w", err)
+		return fmt.Errorf("cannot decode properties: %w", err)
 	}
 	for range value.MapEntries(encoded) {
 		n--
 	}
 	if n != 0 {
-		return fmt.Errorf("properties: %d keys are not strings", n)
+		return fmt.Errorf("%d keys of the properties are not strings", n)
 	}
 	*p = RawProperties(encoded)
 	return nil

@@ -56,8 +56,8 @@ func (r Rate) String() string {
 }
 
 // Take grants up to n operations by the generic cell rate algorithm. Times are in microseconds.
-// wholeAfter is when a full burst is available again; the next call gets it as whole, the first
-// call 0. next is when one more operation is allowed.
+// whole is the result wholeAfter of the previous call, or 0: when a full burst is available again.
+// next is when one more operation is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
 	// If the clock was set back, wait no longer than for a full burst.

@@ -24,7 +24,7 @@ type Setting struct {
 	// Min and Max limit a number, or a duration in nanoseconds. If both are 0, it is not limited
 	// here.
 	Min, Max int64
-	Fixed    bool // after creation
+	Fixed    bool // it cannot change after creation
 	Path     bool // its value is the name of an entity
 
 	field int // index in Settings

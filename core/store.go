@@ -49,7 +49,7 @@ type Listing struct {
 // TopicView is a topic with all its subscriptions at one moment.
 type TopicView struct {
 	Entity
-	Subscriptions []Entity // by folded name, with their Rules
+	Subscriptions []Entity // by lower-case name, with their Rules
 	// Version counts changes of the topic's subscriptions and their rules.
 	Version int64
 }
@@ -60,7 +60,7 @@ type RuleChange struct {
 	Remove bool // remove the rule with this name instead
 }
 
-// Catalogue stores the descriptions of entities. Names are compared folded. namespace is the ID of
+// Catalogue stores the descriptions of entities. Names are case-insensitive. namespace is the ID of
 // a namespace that was created at run time, or the name of a configured one.
 // Only CreateEntity stores Entity.Rules, and only TopicView contains them: other calls ignore the
 // field and do not return it.
@@ -78,7 +78,8 @@ type Catalogue interface {
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the named entity, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
-	// Entities returns up to top entities in the order of their folded names, from the index skip on.
+	// Entities returns up to top entities in the order of their lower-case names, from the index
+	// skip on.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
 	// Topic returns a topic with its subscriptions, or NotFound, also for an entity of another
 	// kind.
@@ -90,8 +91,8 @@ type Catalogue interface {
 	// ChangeRule updates a subscription like UpdateEntity and changes one of its rules, in one
 	// atomic step. version is the topic's Version. Its cost does not depend on the number of rules.
 	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)
-	// Rules returns up to top rules of the subscription e in the order of their folded names, from
-	// the index skip on. An unknown subscription has none.
+	// Rules returns up to top rules of the subscription e in the order of their lower-case names,
+	// from the index skip on. An unknown subscription has none.
 	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
 	// Rule returns the named rule of the subscription e, or NotFound.
 	Rule(ctx context.Context, e Entity, name string) (Rule, error)
@@ -100,7 +101,7 @@ type Catalogue interface {
 	// TouchEntities records uses of entities. It ignores times before the recorded ones.
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
 	// WatchEntities registers changed, which must not block. changed is called with namespace and
-	// folded name after a gateway has created, updated or deleted an entity; for a subscription
+	// lower-case name after a gateway has created, updated or deleted an entity; for a subscription
 	// also with its topic's name, and for a deleted topic also with its subscriptions' names. Two
 	// empty strings mean that changes may have been missed.
 	WatchEntities(changed func(namespace, name string)) (stop func())
@@ -138,7 +139,7 @@ type Policy struct {
 	Partitioned       bool
 	LockDuration      time.Duration
 	MaxDeliveryCount  int           // failed deliveries that make a message a dead letter; 0: no limit
-	DeadLetterExpired bool          // instead of dropping expired messages
+	DeadLetterExpired bool          // dead-letter expired messages instead of dropping them
 	DuplicateWindow   time.Duration // 0: no duplicate detection
 	// MaxBytes is the quota for Stats.Bytes of the main queue, which includes sub-queues and a
 	// topic's subscriptions; 0: none.
@@ -277,8 +278,7 @@ type Operations interface {
 	Peek(ctx context.Context, r PeekRequest) ([]Delivery, error)
 	// PeekDamaged is Peek for damaged messages, which are not delivered.
 	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
-	// Cancel removes all scheduled messages with these sequence numbers, or returns
-	// MessageNotFound.
+	// Cancel removes all scheduled messages with these numbers, or returns MessageNotFound.
 	Cancel(ctx context.Context, numbers []int64) error
 	// Sweep carries out what is due. next is when something is due next; zero: unknown.
 	Sweep(ctx context.Context) (next time.Time, err error)
@@ -371,7 +371,7 @@ type Publication struct {
 // available at once: its message id, schedule and Transit.Key are ignored. A copy for a deleted
 // subscription is dropped.
 type Copy struct {
-	To      *Partition // Ref and Policy of Main or DeadLetter of a subscription, with the topic's Index
+	To      *Partition // main or dead-letter queue of a subscription, with the Index of the topic's partition
 	Message *Message
 }
 
@@ -408,7 +408,7 @@ func (l *SessionLock) Token() LockToken {
 type SessionRequest struct {
 	ID       string
 	Next     bool        // the session that has waited longest, whatever its ID
-	Mode     SessionMode // of a new lock
+	Mode     SessionMode // mode of a new lock
 	TakeOver LockToken   // the Token of the lock to take over; zero: a new lock
 }
 
@@ -463,11 +463,11 @@ type Sessions interface {
 
 // SessionInfo is what a store knows of a session without reading its messages.
 type SessionInfo struct {
-	ID          string    `json:"session"`              // as in the request
+	ID          string    `json:"session"`              // the id as in the request
 	Available   int64     `json:"available"`            // messages that the holder can lock, unless the session is paused
 	Locked      int64     `json:"locked"`               // including deferred messages that are locked
 	Delayed     int64     `json:"delayed"`              // those of Locked that pause the session
-	Deferred    int64     `json:"deferred"`             // without those that are locked
+	Deferred    int64     `json:"deferred"`             // deferred messages, without those that are locked
 	LockedUntil time.Time `json:"lockedUntil,omitzero"` // zero: not locked
 	HasState    bool      `json:"-"`
 	StateBytes  int64     `json:"-"`

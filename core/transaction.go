@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	MaxTransactionMessages    = 100             // sent and scheduled, as with Service Bus
+	MaxTransactionMessages    = 100             // messages sent and scheduled, as with Service Bus
 	MaxTransactionSettlements = 1000            // settlements, cancellations and session states together
-	TransactionLifetime       = 2 * time.Minute // from the first operation
+	TransactionLifetime       = 2 * time.Minute // time from the first operation until the transaction expires
 )
 
 // Work has the operations of a transaction, or of a message with verdicts, in one partition.
 type Work struct {
 	// Settlements end locks. If a lock is lost, Commit returns LockLost or SessionLockLost.
 	Settlements []Settlement
-	// Cancels are scheduled messages to remove. If one is not scheduled, Commit returns
-	// MessageNotFound.
+	// Cancels are messages to remove. Commit returns MessageNotFound if one is not scheduled.
 	Cancels []int64
 	// States set states of sessions. If a session's lock has ended, Commit returns SessionLockLost.
 	States []SessionState
@@ -76,7 +75,8 @@ func NumbersOf(ms []Reserved) []int64 {
 	return numbers
 }
 
-// Effect is what a message causes besides being stored. Duplicates and known keys cause nothing.
+// Effect is what a message causes besides being stored. A message that is a duplicate, or whose
+// Transit.Key is known, has no effect.
 type Effect struct {
 	Of int // index among the Messages or Publications
 	// Instead means that the message is not stored. Its number is 0, but its id and key are
@@ -98,17 +98,17 @@ func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 
 // first entity that gets a message. All messages to one entity must have keys of the same
 // partition.
 type Transaction interface {
-	// Send needs Send on the address and, if via is not "", on via: the entity through whose
-	// transfer queue the messages go. The messages then belong to the transaction.
+	// Send requires the Send right on the address and, if via is not "", on via: the entity through
+	// whose transfer queue the messages go. The messages then belong to the transaction.
 	Send(ctx context.Context, id Identity, address, via Address, group []*Message) error
-	// Settle needs Listen. It adds all settlements, or none.
+	// Settle requires the Listen right. It adds all settlements, or none.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) error
-	// Schedule needs Send, and a ScheduledEnqueueTime in each message. It returns the numbers that
-	// the messages will have after Commit. The messages then belong to the transaction.
+	// Schedule requires the Send right, and a ScheduledEnqueueTime in each message. It returns the
+	// messages' numbers after Commit. The messages then belong to the transaction.
 	Schedule(ctx context.Context, id Identity, address Address, group []*Message) (numbers []int64, err error)
-	// Cancel needs Send. It adds all or no cancellations, also of the transaction's own messages.
+	// Cancel requires the Send right. It adds all cancellations or none, also of own messages.
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
-	// SetSessionState needs Listen, and the lock of the session.
+	// SetSessionState requires the Listen right, and the lock of the session.
 	SetSessionState(ctx context.Context, id Identity, address Address, lock SessionLock, state []byte) error
 	// Commit carries out all operations or, if it returns an error, none.
 	Commit(ctx context.Context) error

@@ -194,15 +194,15 @@ func (a *Authority) entityRules(ctx context.Context, name string) ([]core.Access
 	return e.Settings.AuthorizationRules, err
 }
 
-// resource returns the folded path of a signed resource, and its host as written ("" without one).
-// It ignores the scheme, the query and outer slashes. A resource without a path means the whole
-// namespace, but only if it has a host.
+// resource returns the lower-case path of a signed resource, and its host as written ("" without
+// one). It ignores the scheme, the query and outer slashes. A resource without a path means the
+// whole namespace, but only if it has a host.
 func (a *Authority) resource(signed string) (path, host string, err error) {
 	bad := func(why string) (string, string, error) {
 		return "", "", malformedResource(signed, why)
 	}
 	if strings.ContainsFunc(signed, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
-		return bad("has a character that no URI has")
+		return bad("has a character that is not allowed in a URI")
 	}
 	var rest string
 	if scheme, after, ok := strings.Cut(signed, "://"); ok {
@@ -224,10 +224,10 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	if !strings.HasPrefix(host, "[") { // the zone of an IPv6 address may have a percent sign
 		name, port, _ := strings.Cut(host, ":")
 		if strings.ContainsAny(name, "%#@ ;,&=!$'()*+") {
-			return bad("has a host with a character that no host has")
+			return bad("has a host with a character that is not allowed in host names")
 		}
 		if strings.Trim(port, "0123456789") != "" {
-			return bad("has a port that is no number")
+			return bad("has a port that is not a number")
 		}
 	}
 	path = core.FoldName(core.ResourcePath("sb://" + rest))

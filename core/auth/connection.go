@@ -10,7 +10,7 @@ import (
 // ConnectionString has a namespace's host, and as credentials KeyName and Key, or Signature.
 type ConnectionString struct {
 	Endpoint   string // as written, such as sb://localhost:5672/
-	Host       string // of the endpoint, with the port if it has one
+	Host       string // host of the endpoint, with the port if it has one
 	KeyName    string
 	Key        string
 	Signature  string

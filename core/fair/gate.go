@@ -25,7 +25,7 @@ func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	c.Next(ctx)
 }
 
-// Shortage returns an error while memory is short, for what would stay in memory.
+// Shortage returns an error while memory is short. Calls that add lasting data ask it first.
 func (p *Pool) Shortage() error {
 	if p == nil || p.gauge.Level() < Tight {
 		return nil

@@ -16,8 +16,8 @@ type Level int32
 const (
 	Normal Level = iota
 	Raised       // more than half is used; nothing is refused
-	Tight        // refused: sends, schedules and deposits of policies that have just sent much, all creations of entities and rules, and settlements and session states that set more than a little
-	Full         // also refused: sends, schedules and deposits of namespaces that have just sent more than a little, and all peeks, streams and taps
+	Tight        // refused: messages of policies that have recently sent much; new entities and rules; settlements and session states with more than a little data
+	Full         // also refused: messages of namespaces that have recently sent more than a little; peeks, streams and taps
 )
 
 // String returns the level's name in /health and in metrics.
@@ -26,15 +26,15 @@ func (l Level) String() string { return [...]string{"normal", "raised", "tight",
 // Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge stays at Normal.
 type Gauge struct {
 	level atomic.Int32
-	room  atomic.Int64 // 0: no limit
+	room  atomic.Int64 // bytes that new work may still use; 0: no limit
 
-	forgot time.Time // used only by the goroutine that calls Set
+	forgot time.Time // when Set last reduced the flows; only Set uses it
 
 	mu    sync.Mutex
 	pools []*Pool
 }
 
-// Every forgetInterval, Set reduces all flows by 1/forgetPart.
+// Every forgetInterval, Set reduces all flows (what policies have recently taken) by 1/forgetPart.
 const forgetInterval, forgetPart = 250 * time.Millisecond, 32
 
 func (g *Gauge) Level() Level {
@@ -44,8 +44,7 @@ func (g *Gauge) Level() Level {
 	return Level(g.level.Load())
 }
 
-// Set must be called regularly, because it also reduces the flows of all policies (what they have
-// recently taken), by half in about six seconds.
+// Set must be called regularly: it also halves the flows of all policies in about six seconds.
 func (g *Gauge) Set(to Level) {
 	was := Level(g.level.Swap(int32(to)))
 	now := time.Now()

@@ -13,7 +13,7 @@ const (
 	EventStreamPlaces = 25
 )
 
-// The default limit is 50000.
+// NewStreams limits feeds and event streams; a limit of 0 means 50000.
 func NewStreams(limit int, gauge *Gauge) *Pool {
 	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
 	p.shuts = Full

@@ -77,7 +77,7 @@ type Pool struct {
 
 type group struct {
 	held   int64
-	flow   int64 // recently taken for new work
+	flow   int64 // bytes recently taken for new work
 	shares int
 }
 
@@ -123,9 +123,9 @@ func (p *Pool) Exhausted() bool {
 
 // Share is what one connection, stream or request holds of a Pool. It is safe for concurrent use.
 type Share struct {
-	pool  *Pool
-	also  func() // called each time the pool wakes the share; may be nil
-	woken wake.Signal
+	pool   *Pool
+	onWake func() // see Pool.Share; may be nil
+	woken  wake.Signal
 
 	// Guarded by pool.mu:
 	who       Who
@@ -135,11 +135,11 @@ type Share struct {
 	wants     int64 // what the share waits for; 0: it does not wait
 }
 
-// Share returns the share of a client without a proven identity. The caller must close it. When a
-// Take of the number given to Wait may succeed, the pool calls also, if it is not nil, from any
-// goroutine; also must not block.
-func (p *Pool) Share(also func()) *Share {
-	s := &Share{pool: p, also: also, woken: wake.New()}
+// Share returns the share of a client without a proven identity. The caller must close it. The pool
+// calls onWake, if it is not nil, when a Take of the number given to Wait may succeed. onWake must
+// not block, and any goroutine may call it.
+func (p *Pool) Share(onWake func()) *Share {
+	s := &Share{pool: p, onWake: onWake, woken: wake.New()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.enter(Who{})
@@ -341,7 +341,7 @@ type Holding struct {
 	Held int64
 }
 
-// The largest come first.
+// Largest returns the n largest holdings, the largest first.
 func (p *Pool) Largest(n int) []Holding {
 	p.mu.Lock()
 	all := make([]Holding, 0, len(p.groups))
@@ -376,8 +376,8 @@ func (s *Share) Wait(n int64) {
 // rouse tells the share that it may take what it waits for.
 func (s *Share) rouse() {
 	s.woken.Set()
-	if s.also != nil {
-		s.also()
+	if s.onWake != nil {
+		s.onWake()
 	}
 }
 
@@ -416,8 +416,8 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// due returns shares that can now take what they wait for. A share must wait again if others take it
-// first.
+// due returns shares that can now take what they wait for. A share must wait again if others take
+// it first.
 func (p *Pool) due() (all []*Share) {
 	if len(p.waiting) == 0 {
 		return nil

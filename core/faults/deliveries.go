@@ -13,7 +13,7 @@ import (
 
 type deliveries struct {
 	rules     *Rules
-	ctx       context.Context // has the connection, for Drop and Cut
+	ctx       context.Context // contains the client's connection, which Drop and Cut break
 	policy    string
 	address   core.Address
 	link      *intercept.Link
@@ -48,7 +48,8 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 	}
 }
 
-// one delivers a single message (one has length 1), with the effect of f unless f is nil. d.mu is held.
+// one delivers a single message (one has length 1), with the effect of f unless f is nil. d.mu is
+// held.
 func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)

@@ -25,7 +25,7 @@ const (
 	OpenSender      Operation = "open-sender"
 	Send            Operation = "send" // a message or a batch, also scheduled
 	OpenReceiver    Operation = "open-receiver"
-	Deliver         Operation = "deliver" // of one message, to a receiver
+	Deliver         Operation = "deliver" // one message is delivered to a receiver
 	Settle          Operation = "settle"  // any of Complete, Abandon, Defer and DeadLetter
 	Complete        Operation = "complete"
 	Abandon         Operation = "abandon"
@@ -38,7 +38,7 @@ const (
 	Peek            Operation = "peek"
 	ReceiveDeferred Operation = "receive-deferred"
 	Cancel          Operation = "cancel"
-	Commit          Operation = "commit" // of a transaction, without an entity
+	Commit          Operation = "commit" // the commit of a transaction, which has no entity
 	Manage          Operation = "manage"
 )
 
@@ -50,7 +50,7 @@ const (
 	Throttle Effect = "throttle" // operations beyond Rule.Rate per second are refused as busy
 	Drop     Effect = "drop-connection"
 	Detach   Effect = "detach"
-	LoseLock Effect = "lose-lock" // of a message or session, right after the delivery
+	LoseLock Effect = "lose-lock" // the lock of a message or session ends right after the delivery
 	Reorder  Effect = "reorder"   // the message comes after the next one, or after Rule.Delay (default a second)
 	Cut      Effect = "cut-transfer"
 	// DeliverTwice abandons the message, but tells the client that it is completed.
@@ -58,7 +58,7 @@ const (
 	ExpireToken  Effect = "expire-token" // after Rule.Delay, whatever the token's own expiry
 )
 
-// allowed has the effects that an operation can have in addition to those of all operations.
+// allowed has, by operation, the effects that only some operations can have.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
@@ -140,7 +140,7 @@ func (r *Rule) check() error {
 	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
 		return refuse("'after' is only allowed for %s, %s and %s: the operation takes effect, and then its response is lost.", Fail, Drop, Detach)
 	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
-		return refuse("'times' must be between 1 and %d, and 'skip' must not be negative.", MaxTimes)
+		return refuse("'times' is %d and 'skip' is %d: 'times' must be between 1 and %d, and 'skip' must not be negative.", r.Times, r.Skip, MaxTimes)
 	case r.Probability < 0 || r.Probability > 1:
 		return refuse("The probability %v is not between 0 and 1.", r.Probability)
 	case r.Delay < 0 || r.Delay > MaxDelay:
@@ -148,7 +148,7 @@ func (r *Rule) check() error {
 	case r.Effect == Delay && r.Delay == 0:
 		return refuse("The effect %s requires a delay.", Delay)
 	case (r.Effect == Throttle) != (r.Rate > 0) || r.Rate < 0:
-		return refuse("'rate' must be greater than 0, and is only allowed for the effect %s.", Throttle)
+		return refuse("'rate' is %v: it must be greater than 0 for the effect %s, and be left out for other effects.", r.Rate, Throttle)
 	case r.Life < 0 || r.Life > MaxLife:
 		return refuse("The lifetime %v is not between 0 and %v.", r.Life, MaxLife)
 	case len(r.Properties) > 0 && r.Operation != Send && r.Operation != Deliver:

@@ -20,7 +20,7 @@ type Status struct {
 	Rule
 	Matched int // operations that match the rule, also those that it did not affect
 	Met     int
-	Ends    time.Time // by the store's clock
+	Ends    time.Time // when the rule ends, by the store's clock
 }
 
 type Book interface {
@@ -139,8 +139,8 @@ func (r *Rules) idle() bool {
 	return len(k.rules) == 0 && k.text == r.book.Faults()
 }
 
-// current returns the rules in the book's text; a known rule keeps its counts. If the text cannot
-// be read, because a later version has written it, there are no rules.
+// current returns the stored rules; a known rule keeps its counts. If the stored form cannot be
+// read, because a later version has written it, there are no rules.
 func (r *Rules) current() []*active {
 	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules

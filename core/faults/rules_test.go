@@ -236,7 +236,7 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"probability":                       {Probability: 2},
 		"requires a delay":                  {Effect: faults.Delay},
 		"The delay":                         {Delay: time.Hour},
-		"'rate' must be":                    {Effect: faults.Throttle},
+		"'rate' is 0: it must be":           {Effect: faults.Throttle},
 		"The life":                          {Life: 48 * time.Hour},
 		"not an AMQP condition":             {Condition: "Server Busy"},
 		"'properties' is only allowed":      {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},

@@ -20,7 +20,7 @@ const (
 	Settle
 	Renew
 	RenewSession
-	SessionState // read or set
+	SessionState // read or set the state of a session
 	Peek
 	ReceiveDeferred
 	Cancel
@@ -55,17 +55,17 @@ type Call struct {
 	Link    *Link
 
 	// Parts of the request that interceptors may see and change. The function do has the others.
-	Groups      [][]*core.Message // of Send and Schedule; in a transaction, one group
+	Groups      [][]*core.Message // messages of Send and Schedule; in a transaction, one group
 	Settlements []core.Settlement
-	Tokens      []core.LockToken     // of Renew
-	Options     *core.SessionOptions // of OpenSender, OpenReceiver and AcceptSession; for OpenSender, only the field Closed is set
+	Tokens      []core.LockToken     // locks of Renew
+	Options     *core.SessionOptions // options of OpenSender, OpenReceiver and AcceptSession; for OpenSender, only the field Closed is set
 
 	// The answer has an element for each group, settlement or token. Other operations, and those of
 	// a transaction, have only Err.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal
-	Deliveries []core.Delivery // of Peek and ReceiveDeferred
+	Deliveries []core.Delivery // result of Peek and ReceiveDeferred
 	Err        error
 
 	front *Front

@@ -15,7 +15,7 @@ type Space struct {
 	Describe func(*core.NamespaceInfo)
 }
 
-// The nil Identity gets the gateway's own Space.
+// Spaces finds the namespace of an identity. The nil Identity gets the gateway's own.
 type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }

@@ -25,7 +25,7 @@ type Link struct {
 	receiver core.Receiver
 	stages   []Stage
 
-	mu         sync.Mutex // orders Refund and Drain
+	mu         sync.Mutex // makes Refund and Drain run one after the other
 	draining   int
 	unreported int // credit to add to the result of the next Drain
 }

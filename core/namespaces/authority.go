@@ -98,10 +98,10 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 	return c.authorize(m)
 }
 
-// decide returns the namespace of a client: the one with the first host that any namespace has;
-// otherwise, of the namespaces with a policy of that name, the first whose key fits, beginning with
-// the gateway's own; otherwise the gateway's own. version is that of the namespaces. decide fails
-// if too many keys were tried in vain.
+// decide returns the namespace of a client: the one that has the first of the client's hosts that
+// any namespace has. If none has, it is the first namespace, beginning with the gateway's own, with
+// a policy of the client's name and key; otherwise the gateway's own. version is that of the
+// namespaces. decide fails if clients have tried too many wrong keys.
 func (d *Directory) decide(c credentials) (m *Member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version

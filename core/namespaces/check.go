@@ -36,7 +36,8 @@ var label = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?$`)
 
 func isLabel(s string) bool { return label.MatchString(s) }
 
-// CheckPolicy refuses a policy that proves or allows nothing, or fits no connection string.
+// CheckPolicy refuses a policy without a name, a key or rights, or with a key that a connection
+// string cannot contain.
 func CheckPolicy(p *core.AccessRule) error {
 	switch {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):

@@ -45,7 +45,7 @@ func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core
 	return m.runDue(ctx)
 }
 
-// edit changes a namespace of the registry there, and a configured one until this process ends.
+// edit changes a namespace. A change of a configured one is lost when this process ends.
 func (d *Directory) edit(ctx context.Context, m *Member, edit func(*core.Namespace) error) error {
 	if !m.fixed {
 		_, err := d.Change(ctx, m.record.Load().Name, edit)

@@ -30,7 +30,7 @@ type Served struct {
 // Options configure a Directory. Own, Registry, Open and Now are required.
 type Options struct {
 	// Own is the gateway's own namespace. Configured are the other namespaces of the configuration.
-	// All of them have their names as IDs.
+	// The ID of each is its name.
 	Own        core.Namespace
 	Configured []core.Namespace
 	// Registry stores the namespaces that are created at run time.
@@ -59,7 +59,7 @@ type Directory struct {
 
 	base   context.Context
 	cancel context.CancelFunc
-	tasks  sync.WaitGroup // grows only under mu, while the directory is open
+	tasks  sync.WaitGroup // started only under mu, while the directory is open
 
 	mu       sync.RWMutex
 	closed   bool

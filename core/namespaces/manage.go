@@ -108,7 +108,7 @@ func missing(name string) error {
 	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
-// All returns, by folded name, up to top namespaces with names above the parameter after.
+// All returns, by lower-case name, up to top namespaces with names above the parameter after.
 func (d *Directory) All(after string, top int) []About {
 	var names []string
 	d.mu.RLock()

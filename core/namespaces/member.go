@@ -19,7 +19,7 @@ type Member struct {
 	opened atomic.Pointer[Served] // nil until it is opened
 
 	mu          sync.Mutex
-	ended       error // why it admits no connection any more
+	ended       error // why the namespace admits no more connections
 	connections map[*connection]struct{}
 }
 

@@ -37,7 +37,8 @@ func (d *Directory) follow(ctx context.Context) {
 	}
 }
 
-// Changes for which the registry does not answer stay pending.
+// readPending reads changed namespaces. A change for which the registry does not answer stays
+// pending.
 func (d *Directory) readPending(ctx context.Context) {
 	names, _ := d.pending.Take()
 	var failed error
@@ -106,8 +107,8 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// If d.losses differs from losses, a namespace was found deleted meanwhile. What was just read may
-// be older than the deletion, which is not reported again, so names are read again.
+// rereadAfterLoss reads names again if d.losses is no longer losses. A namespace was then found
+// deleted meanwhile, and what was just read may be older than this deletion.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return

@@ -35,7 +35,8 @@ func ParseAccept(list string) Accept {
 	slices.SortStableFunc(a.ranges, func(x, y mediaRange) int {
 		return cmp.Or(cmp.Compare(y.quality, x.quality), cmp.Compare(y.specificity(), x.specificity()))
 	})
-	// Many clients name some types and then */*, all with the same quality: they have no preference.
+	// Many clients name some types and then */*, all with the same quality: they have no
+	// preference.
 	differs := func(r mediaRange) bool { return r.quality != a.ranges[0].quality }
 	if slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) && !slices.ContainsFunc(a.ranges, differs) {
 		return Accept{}
@@ -79,8 +80,7 @@ func (r mediaRange) specificity() int {
 
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality returns the quality of the most specific range that matches. The unknown type "" matches
-// only */*.
+// quality is that of the most specific range that matches. The unknown type "" matches only */*.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {
 		return defaultQuality

@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
-// receiver is the stage of a receiver. Deliveries wait for a worker in a queue whose length is
-// limited by credit. The worker runs while the queue is not empty. Serializers may take time, and
-// the broker must not wait for them.
+// receiver is the intercept.Stage of a receiver. Deliveries wait for a worker in a queue whose
+// length is limited by credit. The worker runs while the queue is not empty. Serializers may take
+// time, and the broker must not wait for them.
 type receiver struct {
 	t         *Transcoder
 	plan      plan

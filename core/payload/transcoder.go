@@ -38,7 +38,7 @@ type Transcoder struct {
 }
 
 type plan struct {
-	chain   *Chain // nil: nothing is done
+	chain   *Chain // nil: messages pass unchanged
 	accept  Accept
 	checked bool // payloads that cannot be decoded become dead letters
 }

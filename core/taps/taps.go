@@ -69,7 +69,7 @@ func (s *Taps) End() {
 	}
 }
 
-// sent shows a group. numbers are its messages' sequence numbers; nil: not known.
+// sent passes a group, with its sequence numbers (nil: unknown), to the entity's taps.
 func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	s.mu.Lock()
 	list := slices.Clone(s.all[entity])
