@@ -56,7 +56,7 @@ func (s *Server) Enter(ctx context.Context) error {
 // Call runs f with a bounded time, and Close waits for its end. what names the operation in errors.
 func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	if err := s.Enter(ctx); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("cannot %s: %w", what, err)
 	}
 	defer s.Calls.Done()
 	bounded, cancel := s.Bounded(ctx)
