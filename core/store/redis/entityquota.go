@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 		return found[0], errs[0]
 	})
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && conn.HasEnded(ctx):
 		r.failure = core.CertainlyNotDone(fmt.Errorf("cannot measure the keys '%s*': %w", sh.keys.Prefix, server.Ended(ctx)))
 	case err != nil:
 		r.failure = core.CertainlyNotDone(s.server.WrapError("measure "+sh.keys.Prefix, err))

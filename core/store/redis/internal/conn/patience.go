@@ -135,15 +135,15 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 			return err
 		}
 		again := do()
-		if again != nil && hasEnded(ctx) {
+		if again != nil && HasEnded(ctx) {
 			return err // more useful to the caller than ctx's error
 		}
 		err = again
 	}
 }
 
-// hasEnded also checks ctx's deadline: the connection may time out slightly before ctx ends.
-func hasEnded(ctx context.Context) bool {
+// HasEnded also checks ctx's deadline: the connection may time out slightly before ctx ends.
+func HasEnded(ctx context.Context) bool {
 	at, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(at)
 }

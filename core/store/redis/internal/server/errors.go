@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,5 +35,5 @@ func (s *Server) WrapError(what string, err error) error {
 }
 
 func Ended(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), context.Cause(ctx))
+	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), cmp.Or(context.Cause(ctx), context.DeadlineExceeded))
 }

@@ -62,7 +62,7 @@ func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Conte
 	bounded, cancel := s.Bounded(ctx)
 	defer cancel()
 	err := f(bounded)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && conn.HasEnded(ctx) {
 		err = Ended(ctx)
 	}
 	return s.WrapError(what, err)
