@@ -11,21 +11,16 @@ import (
 
 // pattern is a compiled LIKE pattern: the runs between its % signs. Matching searches for the runs
 // one after the other, each at its first place after the previous run. A later place is never
-// better, so nothing is tried again. A run without _ is found by the standard library's search, one
-// with _ by a finder in one pass over the text.
+// better, because what follows then has less text.
 type pattern struct {
-	runs []run // at least one; the first must match the start of the text, the last its end
-	// width is the number of words in the state of the largest finder, or 0 without finders.
-	// Matching takes at most (length of text) × width steps.
-	width int
-	size  int // words of memory that the finders take
+	runs   []run // at least one; the first must match the start of the text, the last its end
+	pieces int   // the most pieces of a run that is searched
 }
 
 // run is the part of a pattern between two % signs.
 type run struct {
 	pieces []piece
 	chars  int
-	finder *finder // finds what follows the skip of the first piece; nil if only one literal follows
 }
 
 // piece is a number of _ signs and the literal text after them.
@@ -68,11 +63,7 @@ func compilePattern(s string, escape rune) (*pattern, error) {
 	}
 	p.runs = append(p.runs, b.finish())
 	for i := 1; i < len(p.runs)-1; i++ { // no search for the first and the last run: their places are fixed
-		if r := &p.runs[i]; len(r.pieces) > 1 {
-			r.finder = newFinder(r.pieces)
-			p.width = max(p.width, r.finder.words)
-			p.size += len(r.finder.masks)
-		}
+		p.pieces = max(p.pieces, len(p.runs[i].pieces))
 	}
 	return p, nil
 }
@@ -112,11 +103,13 @@ func (b *runBuilder) finish() run {
 	return r
 }
 
+// cost estimates the steps of match. With several pieces in a run, each character of s may begin
+// a match that fails only at the last piece.
 func (p *pattern) cost(s string) int {
-	if p.width == 0 {
+	if p.pieces <= 1 {
 		return len(s) / 8
 	}
-	return len(s) * (3 + p.width)
+	return len(s) * (1 + 2*p.pieces)
 }
 
 const compileCost = 64
@@ -138,8 +131,10 @@ func (p *pattern) match(s string) bool {
 	return last.hasSuffix(rest)
 }
 
-func (r run) cutPrefix(s string) (rest string, ok bool) {
-	for _, p := range r.pieces {
+func (r run) cutPrefix(s string) (rest string, ok bool) { return cutPieces(s, r.pieces) }
+
+func cutPieces(s string, pieces []piece) (rest string, ok bool) {
+	for _, p := range pieces {
 		if s, ok = skip(s, p.skip); !ok {
 			return "", false
 		}
@@ -159,14 +154,16 @@ func (r run) cut(s string) (rest string, ok bool) {
 	if s, ok = skip(s, first.skip); !ok {
 		return "", false
 	}
-	if r.finder != nil {
-		return r.finder.cut(s)
+	for {
+		_, after, found := strings.Cut(s, first.literal)
+		if !found {
+			return "", false
+		}
+		if rest, ok = cutPieces(after, r.pieces[1:]); ok {
+			return rest, true
+		}
+		s = s[len(s)-len(after)-len(first.literal)+1:]
 	}
-	n := strings.Index(s, first.literal)
-	if n < 0 {
-		return "", false
-	}
-	return s[n+len(first.literal):], true
 }
 
 // hasSuffix matches the run at the end of s: its length in characters says where it must begin.

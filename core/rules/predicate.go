@@ -159,7 +159,7 @@ func (l *computedLikeness) truth(s *scope) Truth {
 		s.fail(l.at, err)
 		return Unknown
 	}
-	if !s.spend(l.at, compiled.size+compiled.cost(d.text)) {
+	if !s.spend(l.at, compiled.cost(d.text)) {
 		return Unknown
 	}
 	return truthOf(compiled.match(d.text))
