@@ -39,7 +39,7 @@ func ParseProperties(data []byte) (core.Properties, error) {
 	return frame.ReadProperties(r)
 }
 
-func reader(data []byte) (codec.Reader, error) {
+func reader(data []byte) (*codec.Reader, error) {
 	if !codec.ValidJSON(data, codec.MaxDepth) {
 		return nil, frame.Wrong("is not JSON")
 	}

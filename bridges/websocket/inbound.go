@@ -37,7 +37,7 @@ var readBuffers = sync.Pool{New: func() any { return &readBuffer{} }}
 type readBuffer struct {
 	data    []byte
 	members []frame.Member
-	readers [2]codec.Reader // by encoding; nil until it is needed
+	readers [2]*codec.Reader // by encoding; nil until it is needed
 }
 
 func (b *readBuffer) free() {

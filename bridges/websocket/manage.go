@@ -162,7 +162,7 @@ func writeLink(w codec.Writer, l bridges.Link) {
 	w.CloseMap()
 }
 
-func readOne(s *core.Setting, r codec.Reader, q *core.Settings) (err error) {
+func readOne(s *core.Setting, r *codec.Reader, q *core.Settings) (err error) {
 	switch v := s.Of(q).(type) {
 	case *time.Duration:
 		var text string
@@ -214,7 +214,7 @@ type settings struct {
 	core.Settings
 }
 
-func readSettings(r codec.Reader) (all settings, err error) {
+func readSettings(r *codec.Reader) (all settings, err error) {
 	err = readMap(r, func(name string) error {
 		s := core.SettingNamed(name)
 		if s == nil {
@@ -246,7 +246,7 @@ func writeSettings(w codec.Writer, kind core.Kind, q *core.Settings) {
 	w.CloseMap()
 }
 
-func readAccessRule(r codec.Reader) (rule core.AccessRule, err error) {
+func readAccessRule(r *codec.Reader) (rule core.AccessRule, err error) {
 	err = readMap(r, func(name string) (err error) {
 		switch name {
 		case "KeyName":
@@ -265,7 +265,7 @@ func readAccessRule(r codec.Reader) (rule core.AccessRule, err error) {
 	return rule, err
 }
 
-func readRights(r codec.Reader) (rights core.Right, err error) {
+func readRights(r *codec.Reader) (rights core.Right, err error) {
 	names, err := items(frame.ReadText)(r)
 	if err != nil {
 		return 0, err

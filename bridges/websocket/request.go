@@ -61,7 +61,7 @@ func (s memberSet) has(m memberSet) bool { return s&m == m }
 
 type member struct {
 	name string
-	read func(q *request, r codec.Reader) error
+	read func(q *request, r *codec.Reader) error
 }
 
 var members = [...]member{
@@ -70,7 +70,7 @@ var members = [...]member{
 	{"feed", into(func(q *request) *int64 { return &q.feed }, readID)},
 	{"session", into(func(q *request) *string { return &q.session }, frame.ReadText)},
 	{"nextSession", into(func(q *request) *bool { return &q.nextSession }, readBool)},
-	{"wait", func(q *request, r codec.Reader) (err error) {
+	{"wait", func(q *request, r *codec.Reader) (err error) {
 		q.wait, err = frame.ReadSeconds(r)
 		q.wait = min(q.wait, maxWait)
 		return err
@@ -94,7 +94,7 @@ var members = [...]member{
 	{"kind", into(func(q *request) *core.Kind { return &q.kind }, oneOf(choice[core.Kind]{"queue", core.Queue}, choice[core.Kind]{"topic", core.Topic}, choice[core.Kind]{"subscription", core.Subscription}))},
 	{"topic", into(func(q *request) *string { return &q.topic }, frame.ReadText)},
 	{"settings", into(func(q *request) *settings { return &q.settings }, readSettings)},
-	{"rule", func(q *request, r codec.Reader) error {
+	{"rule", func(q *request, r *codec.Reader) error {
 		rule, err := readRule(r)
 		q.rule = &rule
 		return err
@@ -102,12 +102,12 @@ var members = [...]member{
 	{"rules", into(func(q *request) *[]core.Rule { return &q.rules }, items(readRule))},
 	{"message", into(func(q *request) **core.Message { return &q.message }, frame.ReadMessage)},
 	{"name", into(func(q *request) *string { return &q.name }, frame.ReadText)},
-	{"exclusive", func(q *request, r codec.Reader) error {
+	{"exclusive", func(q *request, r *codec.Reader) error {
 		exclusive, err := readBool(r)
 		q.shared = !exclusive
 		return err
 	}},
-	{"sessionLockToken", func(q *request, r codec.Reader) (err error) {
+	{"sessionLockToken", func(q *request, r *codec.Reader) (err error) {
 		if q.takeOver, err = readLockToken(r); err == nil && q.takeOver.IsZero() {
 			err = frame.Wrong("is not a lock token")
 		}
@@ -177,7 +177,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	return q, nil
 }
 
-func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
+func (q *request) read(r *codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
 	for i := range all {
 		if i == op || i == id {
 			continue
@@ -224,8 +224,8 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	return nil
 }
 
-func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) func(*request, codec.Reader) error {
-	return func(q *request, r codec.Reader) (err error) {
+func into[T any](field func(*request) *T, read func(*codec.Reader) (T, error)) func(*request, *codec.Reader) error {
+	return func(q *request, r *codec.Reader) (err error) {
 		*field(q), err = read(r)
 		return err
 	}
@@ -236,12 +236,12 @@ type choice[T any] struct {
 	means T
 }
 
-func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
+func oneOf[T any](choices ...choice[T]) func(*codec.Reader) (T, error) {
 	words := make([]string, len(choices))
 	for i, c := range choices {
 		words[i] = c.word
 	}
-	return func(r codec.Reader) (none T, err error) {
+	return func(r *codec.Reader) (none T, err error) {
 		word, err := frame.ReadText(r)
 		if err != nil {
 			return none, err
@@ -253,8 +253,8 @@ func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
 	}
 }
 
-func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
-	return func(r codec.Reader) (T, error) {
+func whole[T int | int64](least, most int64) func(*codec.Reader) (T, error) {
+	return func(r *codec.Reader) (T, error) {
 		switch k := r.Kind(); k {
 		case codec.Int:
 			if n := r.Int(); n >= least && n <= most {
@@ -275,8 +275,8 @@ var (
 
 var errTooMany = &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
 
-func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, error) {
-	return func(r codec.Reader) (all []T, err error) {
+func items[T any](read func(*codec.Reader) (T, error)) func(*codec.Reader) ([]T, error) {
+	return func(r *codec.Reader) (all []T, err error) {
 		if k := r.Kind(); k != codec.List {
 			return nil, frame.Wrong("is %s: it must be a list", k)
 		}
@@ -299,7 +299,7 @@ func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, e
 
 // countItems returns how many elements a list has, or maxGroup+1 if it has more than maxGroup. It
 // decodes none, so that a request that is refused costs little.
-func countItems(r codec.Reader) (n int) {
+func countItems(r *codec.Reader) (n int) {
 	if r.Kind() != codec.List {
 		return 0
 	}
@@ -309,7 +309,7 @@ func countItems(r codec.Reader) (n int) {
 	return n
 }
 
-func readLockToken(r codec.Reader) (core.LockToken, error) {
+func readLockToken(r *codec.Reader) (core.LockToken, error) {
 	text, err := frame.ReadText(r)
 	if err != nil {
 		return core.LockToken{}, err
@@ -325,7 +325,7 @@ func wholeRange(least, most int64) string {
 	return fmt.Sprintf("must be between %d and %d", least, most)
 }
 
-func readBool(r codec.Reader) (bool, error) {
+func readBool(r *codec.Reader) (bool, error) {
 	if k := r.Kind(); k != codec.Bool {
 		return false, frame.Wrong("is %s: it must be true or false", k)
 	}
@@ -333,7 +333,7 @@ func readBool(r codec.Reader) (bool, error) {
 }
 
 // readMap calls member for each name; member must read the value. A repeated name is an error.
-func readMap(r codec.Reader, member func(name string) error) error {
+func readMap(r *codec.Reader, member func(name string) error) error {
 	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)
 	}

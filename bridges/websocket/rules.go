@@ -11,7 +11,7 @@ import (
 
 // readRule reads a rule. Without a filter, it matches every message. SQL texts are not checked
 // here.
-func readRule(r codec.Reader) (rule core.Rule, err error) {
+func readRule(r *codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
 	err = readMap(r, func(name string) (err error) {
 		switch name {
@@ -34,7 +34,7 @@ func readRule(r codec.Reader) (rule core.Rule, err error) {
 var readFilterKind = oneOf(choice[core.FilterKind]{"sql", core.SQLFilter}, choice[core.FilterKind]{"correlation", core.CorrelationFilter},
 	choice[core.FilterKind]{"true", core.TrueFilter}, choice[core.FilterKind]{"false", core.FalseFilter})
 
-func readFilter(r codec.Reader) (f core.Filter, err error) {
+func readFilter(r *codec.Reader) (f core.Filter, err error) {
 	kinded, correlated, worded := false, false, false
 	err = readMap(r, func(name string) (err error) {
 		switch name {
@@ -67,7 +67,7 @@ func readFilter(r codec.Reader) (f core.Filter, err error) {
 	return f, err
 }
 
-func readCorrelation(r codec.Reader) (*core.Correlation, error) {
+func readCorrelation(r *codec.Reader) (*core.Correlation, error) {
 	c := new(core.Correlation)
 	return c, readMap(r, func(name string) (err error) {
 		if name == "properties" {

@@ -30,7 +30,7 @@ func (c *conn) setState(ctx context.Context, o call) (answer, error) {
 }
 
 // readState reads a session's state, which is binary, a text, or null for none.
-func readState(r codec.Reader) ([]byte, error) {
+func readState(r *codec.Reader) ([]byte, error) {
 	v, err := frame.Read(r)
 	if err != nil {
 		return nil, err

@@ -141,7 +141,7 @@ func (c *conn) renew(ctx context.Context, o call) (answer, error) {
 var readOutcome = oneOf(choice[core.Outcome]{"complete", core.Complete}, choice[core.Outcome]{"abandon", core.Abandon},
 	choice[core.Outcome]{"defer", core.Defer}, choice[core.Outcome]{"deadLetter", core.DeadLetterOutcome}, choice[core.Outcome]{"release", core.Release})
 
-func readSettlement(r codec.Reader) (s core.Settlement, err error) {
+func readSettlement(r *codec.Reader) (s core.Settlement, err error) {
 	seen := map[string]bool{}
 	var why []core.Property
 	if err := readMap(r, func(name string) (err error) {

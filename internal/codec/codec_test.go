@@ -13,7 +13,7 @@ import (
 )
 
 // write reads a value and writes it in another encoding.
-func write(w Writer, r Reader) {
+func write(w Writer, r *Reader) {
 	switch r.Kind() {
 	case Null:
 		r.Null()

@@ -14,48 +14,13 @@ func ValidJSON(data []byte, depth int) bool {
 	if !utf8.Valid(data) {
 		return false
 	}
-	r := jsonReader{data: data, o: Options{Depth: depth, Frame: true}}
-	r.skip()
+	r := Reader{data: data, checked: true, o: Options{Depth: depth, Frame: true}}
+	r.skip(0)
 	return r.End() == nil
 }
 
-type jsonReader struct {
-	data  []byte
-	pos   int
-	o     Options
-	depth int
-	maps  [MaxDepth / 64]uint64 // one bit for each open list or map, set for a map
-	first bool                  // nothing of the innermost open list or map was read
-	err   error
-
-	number    Kind
-	numberAt  int
-	numberEnd int // 0: no number was read
-}
-
-func (r *jsonReader) Encoding() Encoding { return JSON }
-
-func (r *jsonReader) Reset(data []byte, _ bool) {
-	r.data, r.pos, r.depth, r.first, r.err, r.numberEnd = data, 0, 0, false, nil, 0
-}
-
-func (r *jsonReader) Fail(text string) {
-	if r.err == nil {
-		r.err = &Error{r.pos, text}
-	}
-}
-
-func (r *jsonReader) Err() error { return r.err }
-
-func (r *jsonReader) End() error {
-	if r.next(); r.pos < len(r.data) {
-		r.Fail(LeftOver)
-	}
-	return r.err
-}
-
 // next returns the first byte that is not white space, or 0 at the end.
-func (r *jsonReader) next() byte {
+func (r *Reader) next() byte {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; c {
 		case ' ', '\n', '\t', '\r':
@@ -66,49 +31,51 @@ func (r *jsonReader) next() byte {
 	return 0
 }
 
-func (r *jsonReader) Kind() Kind {
+// look finds the kind and the size of the next value.
+func (r *Reader) look() {
 	if r.err != nil {
-		return 0
+		return
+	}
+	if r.encoding == MessagePack {
+		r.headAt = r.pos
+		r.lookPack()
+		return
 	}
 	switch c := r.next(); c {
 	case '"':
-		return Text
+		r.quoted()
 	case '{':
-		return Map
+		r.head = shape{Map, 1, '}'}
 	case '[':
-		return List
+		r.head = shape{List, 1, ']'}
 	case 't':
-		return r.word("true", Bool)
+		r.word("true", Bool)
 	case 'f':
-		return r.word("false", Bool)
+		r.word("false", Bool)
 	case 'n':
-		return r.word("null", Null)
+		r.word("null", Null)
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		if r.numberEnd == 0 || r.numberAt != r.pos {
-			r.scanNumber()
+		r.number()
+	default:
+		if r.pos == len(r.data) {
+			r.Fail(CutShort)
 		}
-		return r.number
-	}
-	if r.pos == len(r.data) {
-		r.Fail(CutShort)
-	} else {
 		r.Fail("there is no value")
 	}
-	return 0
+	r.headAt = r.pos
 }
 
-func (r *jsonReader) word(word string, k Kind) Kind {
-	if len(r.data)-r.pos < len(word) || string(r.data[r.pos:r.pos+len(word)]) != word {
+func (r *Reader) word(word string, k Kind) {
+	r.head = shape{k, 0, len(word)}
+	if !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
 		r.Fail("there is no value")
-		return 0
 	}
-	return k
 }
 
 const shortInteger = 18 // every integer of at most 18 characters is an Int
 
-// scanNumber finds the end and the kind of a number, RFC 8259 §6.
-func (r *jsonReader) scanNumber() {
+// number finds the end and the kind of a number, RFC 8259 §6.
+func (r *Reader) number() {
 	start, integer := r.pos, true
 	if r.data[start] == '-' {
 		start++
@@ -128,23 +95,19 @@ func (r *jsonReader) scanNumber() {
 		i = digits(r.data, start)
 		malformed = malformed || i == start
 	}
-	if malformed {
-		r.number = 0
-		r.Fail("a number is malformed")
-		return
-	}
-	r.numberAt, r.numberEnd = r.pos, i
+	r.head = shape{Int, 0, i - r.pos}
 	switch {
+	case malformed:
+		r.Fail("a number is malformed")
 	case !integer:
-		r.number = Float
-	case i-r.pos <= shortInteger:
-		r.number = Int
-	default:
-		r.number = Huge
+		r.head.kind = Float
+	case r.head.size > shortInteger:
 		if _, err := strconv.ParseInt(string(r.data[r.pos:i]), 10, 64); err == nil {
-			r.number = Int
-		} else if _, err := strconv.ParseUint(string(r.data[r.pos:i]), 10, 64); err == nil {
-			r.number = Uint
+			return
+		}
+		r.head.kind = Huge
+		if _, err := strconv.ParseUint(string(r.data[r.pos:i]), 10, 64); err == nil {
+			r.head.kind = Uint
 		}
 	}
 }
@@ -156,31 +119,12 @@ func digits(data []byte, i int) int {
 	return i
 }
 
-func (r *jsonReader) takeNumber() []byte {
-	raw := r.data[r.pos:r.numberEnd]
-	r.pos = r.numberEnd
-	return raw
-}
-
-func (r *jsonReader) Null() { r.pos += len("null") }
-
-func (r *jsonReader) Bool() bool {
-	if r.data[r.pos] == 't' {
-		r.pos += len("true")
-		return true
-	}
-	r.pos += len("false")
-	return false
-}
-
-func (r *jsonReader) Int() int64 {
-	raw := r.takeNumber()
+func jsonInt(raw []byte) (n int64) {
 	if len(raw) > shortInteger {
-		n, _ := strconv.ParseInt(string(raw), 10, 64)
+		n, _ = strconv.ParseInt(string(raw), 10, 64)
 		return n
 	}
 	digits, negative := bytes.CutPrefix(raw, []byte{'-'})
-	n := int64(0)
 	for _, c := range digits {
 		n = 10*n + int64(c-'0')
 	}
@@ -190,85 +134,10 @@ func (r *jsonReader) Int() int64 {
 	return n
 }
 
-func (r *jsonReader) Uint() uint64 {
-	n, _ := strconv.ParseUint(string(r.takeNumber()), 10, 64)
-	return n
-}
-
-func (r *jsonReader) Scalar() (v any, k Kind) {
-	switch k = r.Kind(); k {
-	case Null:
-		r.Null()
-	case Bool:
-		v = r.Bool()
-	case Int:
-		v = r.Int()
-	case Uint:
-		v = r.Uint()
-	case Text:
-		v = string(r.Text())
-	}
-	return v, k
-}
-
-func (r *jsonReader) Float() (float64, bool) {
-	f, err := strconv.ParseFloat(string(r.takeNumber()), 64)
-	return f, err == nil
-}
-
-func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
-
-func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
-	if !escaped {
-		return text
-	}
-	text, whole := unquote(text)
-	if !whole && !r.o.Frame {
-		r.Fail("a string has an unpaired surrogate")
-	}
-	return text
-}
-
-// These kinds do not exist in JSON.
-func (r *jsonReader) Binary() []byte            { return nil }
-func (r *jsonReader) Instant() (int64, bool)    { return 0, false }
-func (r *jsonReader) Extension() (int8, []byte) { return 0, nil }
-
-func (r *jsonReader) Open() int {
-	if r.depth == r.o.Depth {
-		r.Fail(tooDeep(r.o.Depth))
-		return 0
-	}
-	word, bit := r.depth/64, uint64(1)<<(r.depth%64)
-	r.maps[word] &^= bit
-	if r.next() == '{' {
-		r.maps[word] |= bit
-	}
-	r.depth++
-	r.pos++
-	r.first = true
-	return 0
-}
-
-func tooDeep(depth int) string { return fmt.Sprintf("values are nested deeper than %d", depth) }
-
-func (r *jsonReader) More() bool {
-	if r.err != nil {
-		return false
-	}
-	closing := byte(']')
-	if i := r.depth - 1; r.maps[i/64]>>(i%64)&1 != 0 {
-		closing = '}'
-	}
-	more := r.another(closing, r.first)
-	if r.first = false; !more {
-		r.depth--
-	}
-	return more
-}
-
-// another reports whether an element or member follows, or closing. first: none was read so far.
-func (r *jsonReader) another(closing byte, first bool) bool {
+// another reports whether an element or member follows, or closing.
+func (r *Reader) another(closing byte) bool {
+	first := r.first
+	r.first = false
 	switch c := r.next(); {
 	case c == closing:
 		r.pos++
@@ -283,80 +152,19 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 	return true
 }
 
-func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
-
-func (r *jsonReader) key() (text []byte, escaped bool) {
-	if r.next() != '"' {
-		r.Fail("there is no key")
-		return nil, false
-	}
-	text, escaped = r.quoted()
-	if r.next() != ':' {
-		r.Fail("there is no ':'")
-		return nil, false
-	}
-	r.pos++
-	return text, escaped
-}
-
-func (r *jsonReader) Only() bool {
-	ahead := *r
-	ahead.skip()
-	return ahead.next() == '}'
-}
-
-func (r *jsonReader) Skip() []byte {
-	r.next()
-	start := r.pos
-	r.skip()
-	return r.data[start:r.pos:r.pos]
-}
-
-func (r *jsonReader) skip() {
-	switch c := r.next(); c {
-	case '"':
-		r.quoted()
-	case '{', '[':
-		if r.depth == r.o.Depth {
-			r.Fail(tooDeep(r.depth))
-			return
-		}
-		r.pos++
-		r.depth++
-		for first := true; r.another(c+2, first) && r.err == nil; first = false { // c+2 is the closing bracket of c
-			if c == '{' {
-				r.key()
-			}
-			r.skip()
-		}
-		r.depth--
-	default:
-		switch r.Kind() {
-		case Null:
-			r.Null()
-		case Bool:
-			r.Bool()
-		case Int, Uint, Huge, Float:
-			r.takeNumber()
-		}
-	}
-}
-
-// escaped is true if the text contains escapes.
-func (r *jsonReader) quoted() (text []byte, escaped bool) {
+func (r *Reader) quoted() {
 	start := r.pos + 1
 	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
 		switch c := r.data[i]; {
 		case c == '"':
-			r.pos = i + 1
-			return r.data[start:i:i], escaped
+			r.head = shape{Text, 1, i - start}
+			return
 		case c < ' ':
 			r.pos = i
 			r.Fail("a string has a control character")
-			return nil, false
+			return
 		}
-		escaped = true // the byte is a backslash
-		if i++; i == len(r.data) {
+		if i++; i == len(r.data) { // after a backslash
 			break
 		}
 		if escapes[r.data[i]] != 0 {
@@ -365,13 +173,12 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 		if _, ok := hex4(r.data, i+1); r.data[i] != 'u' || !ok {
 			r.pos = i
 			r.Fail("a string has an unknown escape")
-			return nil, false
+			return
 		}
 		i += 4
 	}
 	r.pos = len(r.data)
 	r.Fail(CutShort)
-	return nil, false
 }
 
 // plainText returns the position of the first quote, backslash or control character from i on.
@@ -379,8 +186,8 @@ func plainText(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
-		quote, backslash := x^ones*'"', x^ones*'\\'
-		found := (x-ones*' ')&^x | (quote-ones)&^quote | (backslash-ones)&^backslash
+		special, backslash := x^ones*2, x^ones*'\\' // a quote and the control characters are what x^2 makes less than 0x21
+		found := (special-ones*0x21)&^special | (backslash-ones)&^backslash
 		if found &= highs; found != 0 {
 			return i + bits.TrailingZeros64(found)/8 // only the lowest bit is exact, because higher ones may come from a borrow
 		}
@@ -397,20 +204,8 @@ func hex4(data []byte, i int) (r rune, ok bool) {
 	if i+4 > len(data) {
 		return 0, false
 	}
-	for _, c := range data[i : i+4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
+	n, err := strconv.ParseUint(string(data[i:i+4]), 16, 16)
+	return rune(n), err == nil
 }
 
 // whole is false if unquote has replaced half of a surrogate pair by U+FFFD.

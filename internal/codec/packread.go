@@ -2,9 +2,7 @@ package codec
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
-	"unicode/utf8"
 )
 
 // The formats of MessagePack, except ranges.
@@ -38,27 +36,6 @@ const (
 
 	timestampType = -1
 )
-
-type packReader struct {
-	data []byte
-	pos  int
-	o    Options
-	left []int // elements or members of each open list and map
-	few  [4]int
-	err  error
-
-	checked bool // texts are known to be UTF-8
-
-	head   shape // of the value at headAt
-	headAt int
-}
-
-// shape is what the first bytes of a value say about it. No value has the zero shape.
-type shape struct {
-	kind Kind
-	head uint8 // bytes before the content
-	size int   // bytes of the content, or the number of elements or members
-}
 
 // formats has a shape for each first byte. If width is not 0, the next width bytes have the size.
 var formats = func() (all [256]struct {
@@ -100,47 +77,16 @@ var formats = func() (all [256]struct {
 	return all
 }()
 
-func (r *packReader) Encoding() Encoding { return MessagePack }
-
-func (r *packReader) Reset(data []byte, checked bool) {
-	r.data, r.pos, r.left, r.err, r.head.kind, r.checked = data, 0, r.left[:0], nil, 0, checked
-}
-
-func (r *packReader) Fail(text string) {
-	if r.err == nil {
-		r.err = &Error{r.pos, text}
-		r.head = shape{}
-	}
-}
-
-func (r *packReader) Err() error { return r.err }
-
-func (r *packReader) End() error {
-	if r.pos < len(r.data) {
-		r.Fail(LeftOver)
-	}
-	return r.err
-}
-
-func (r *packReader) Kind() Kind {
-	if r.headAt != r.pos || r.head.kind == 0 {
-		r.look()
-	}
-	return r.head.kind
-}
-
-func (r *packReader) look() {
+func (r *Reader) lookPack() {
 	if r.pos >= len(r.data) {
 		r.Fail(CutShort)
-	}
-	if r.err != nil {
 		return
 	}
 	c := r.data[r.pos]
 	f := &formats[c]
 	s := f.shape
 	if c < packNil && s.size < len(r.data)-r.pos { // the first byte contains size and kind
-		r.head, r.headAt = s, r.pos
+		r.head = s
 		return
 	}
 	if f.width > 0 {
@@ -154,7 +100,6 @@ func (r *packReader) look() {
 	switch {
 	case s.kind == 0:
 		r.Fail("a value begins with the byte 0xc1, which MessagePack does not use")
-		return
 	case s.kind == Extension:
 		s = r.extended(s)
 	case c == packUint64:
@@ -166,11 +111,11 @@ func (r *packReader) look() {
 		r.Fail(CutShort)
 	}
 	if r.err == nil {
-		r.head, r.headAt = s, r.pos
+		r.head = s
 	}
 }
 
-func (r *packReader) extended(s shape) shape {
+func (r *Reader) extended(s shape) shape {
 	s.head++
 	if at := r.pos + int(s.head) - 1; at < len(r.data) && int8(r.data[at]) == timestampType {
 		if s.kind = Instant; s.size != 4 && s.size != 8 && s.size != 12 {
@@ -192,74 +137,21 @@ func uintAt(data []byte, i, width int) (n uint64, ok bool) {
 	return n, true
 }
 
-// content skips a value that is not a list or map, and returns its bytes after the head.
-func (r *packReader) content() []byte {
-	if r.Kind() == 0 {
-		return nil
-	}
-	start := r.pos + int(r.head.head)
-	r.pos = start + r.head.size
-	return r.data[start:r.pos:r.pos]
-}
-
-func (r *packReader) Null() { r.pos++ }
-
-func (r *packReader) Bool() bool {
-	r.pos++
-	return r.data[r.pos-1] == packTrue
-}
-
-func (r *packReader) Int() int64 {
-	c := r.data[r.pos]
-	b := r.content()
-	if len(b) == 0 {
+// packInt decodes an integer with the first byte c.
+func packInt(c byte, content []byte) int64 {
+	if len(content) == 0 {
 		return int64(int8(c)) // the byte itself is the value
 	}
-	n, _ := uintAt(b, 0, len(b))
+	n, _ := uintAt(content, 0, len(content))
 	if c <= packUint64 {
 		return int64(n)
 	}
-	shift := 64 - 8*len(b)
+	shift := 64 - 8*len(content)
 	return int64(n) << shift >> shift
 }
 
-func (r *packReader) Uint() uint64 { return binary.BigEndian.Uint64(r.content()) }
-
-func (r *packReader) Scalar() (v any, k Kind) {
-	switch k = r.Kind(); k {
-	case Null:
-		r.Null()
-	case Bool:
-		v = r.Bool()
-	case Int:
-		v = r.Int()
-	case Uint:
-		v = r.Uint()
-	case Text:
-		v = string(r.Text())
-	}
-	return v, k
-}
-
-func (r *packReader) Float() (float64, bool) {
-	b := r.content()
-	if len(b) == 4 {
-		return float64(math.Float32frombits(binary.BigEndian.Uint32(b))), true
-	}
-	return math.Float64frombits(binary.BigEndian.Uint64(b)), true
-}
-
-func (r *packReader) Text() []byte {
-	text := r.content()
-	if !r.checked && !utf8.Valid(text) {
-		r.Fail(NotUTF8)
-	}
-	return text
-}
-
-func (r *packReader) Binary() []byte { return r.content() }
-
-func (r *packReader) Instant() (ms int64, ok bool) {
+// Instant returns milliseconds since the Unix epoch. ok is false if an int64 cannot hold them.
+func (r *Reader) Instant() (ms int64, ok bool) {
 	b := r.content()
 	var seconds int64
 	var nanos uint64
@@ -278,75 +170,7 @@ func (r *packReader) Instant() (ms int64, ok bool) {
 	return seconds*1000 + int64(nanos/1e6), true
 }
 
-func (r *packReader) Extension() (kind int8, data []byte) {
+func (r *Reader) Extension() (kind int8, data []byte) {
 	at := r.pos + int(r.head.head) - 1
 	return int8(r.data[at]), r.content()
-}
-
-func (r *packReader) Open() int {
-	if len(r.left) == r.o.Depth {
-		r.Fail(tooDeep(r.o.Depth))
-		return 0
-	}
-	r.Kind()
-	n := r.head.size
-	r.pos += int(r.head.head)
-	r.left = append(r.left, n)
-	return n
-}
-
-func (r *packReader) More() bool {
-	if r.err != nil {
-		return false
-	}
-	last := len(r.left) - 1
-	if r.left[last] == 0 {
-		r.left = r.left[:last]
-		return false
-	}
-	r.left[last]--
-	return true
-}
-
-func (r *packReader) Key() []byte {
-	if k := r.Kind(); k != Text {
-		r.Fail(fmt.Sprintf("a key is %s: it must be a string", k))
-		return nil
-	}
-	return r.Text()
-}
-
-func (r *packReader) Only() bool { return r.left[len(r.left)-1] == 0 }
-
-func (r *packReader) Skip() []byte {
-	start := r.pos
-	r.skip(len(r.left))
-	return r.data[start:r.pos:r.pos]
-}
-
-func (r *packReader) skip(depth int) {
-	switch k := r.Kind(); k {
-	case 0:
-	case Text:
-		r.Text()
-	case List, Map:
-		if depth == r.o.Depth {
-			r.Fail(tooDeep(depth))
-			return
-		}
-		n := r.head.size
-		r.pos += int(r.head.head)
-		for ; n > 0 && r.err == nil; n-- {
-			switch {
-			case k == List:
-			case r.o.Frame:
-				r.Key()
-			default:
-				r.skip(depth + 1)
-			}
-			r.skip(depth + 1)
-		}
-	default:
-		r.content()
-	}
 }

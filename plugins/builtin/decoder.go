@@ -12,7 +12,7 @@ import (
 
 // After an error, which the Reader keeps, results must not be used.
 type decoder struct {
-	codec.Reader
+	*codec.Reader
 	json     bool
 	elements int // number that is still allowed
 }
@@ -21,7 +21,7 @@ var readers [2]sync.Pool
 
 // format is the name of e in errors.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
-	r, ok := readers[e].Get().(codec.Reader)
+	r, ok := readers[e].Get().(*codec.Reader)
 	if !ok {
 		r = codec.NewReader(e, nil, codec.Options{Depth: maxDepth})
 	}
@@ -40,11 +40,17 @@ func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 }
 
 func (d *decoder) value() any {
-	v, k := d.Scalar()
-	if v != nil {
-		return v
-	}
-	switch k {
+	switch k := d.Kind(); k {
+	case codec.Null:
+		d.Null()
+	case codec.Bool:
+		return d.Bool()
+	case codec.Int:
+		return d.Int()
+	case codec.Uint:
+		return d.Uint()
+	case codec.Text:
+		return string(d.Text())
 	case codec.Huge, codec.Float:
 		return d.number(k)
 	case codec.Float32:

@@ -11,14 +11,14 @@ import (
 )
 
 // brokerProperties are the members of broker that a sender may set, by their Service Bus names.
-var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) error {
-	all := map[string]func(m *core.Message, r codec.Reader) error{
+var brokerProperties = func() map[string]func(m *core.Message, r *codec.Reader) error {
+	all := map[string]func(m *core.Message, r *codec.Reader) error{
 		"TimeToLive":              readTimeToLive,
 		"ScheduledEnqueueTimeUtc": readScheduled,
 	}
 	for i := range core.MessageFields {
 		f := &core.MessageFields[i]
-		all[f.Name] = func(m *core.Message, r codec.Reader) error { return readField(f, m, r) }
+		all[f.Name] = func(m *core.Message, r *codec.Reader) error { return readField(f, m, r) }
 	}
 	all["Subject"] = all["Label"]
 	return all
@@ -31,7 +31,7 @@ var givenByBroker = map[string]bool{
 }
 
 // readField decodes a text, or an id of any type of AMQP 1.0 §3.2.11–14.
-func readField(f *core.MessageField, m *core.Message, r codec.Reader) error {
+func readField(f *core.MessageField, m *core.Message, r *codec.Reader) error {
 	if f.Text != nil {
 		s, err := ReadText(r)
 		if err == nil {
@@ -58,7 +58,7 @@ func readField(f *core.MessageField, m *core.Message, r codec.Reader) error {
 	return nil
 }
 
-func readTimeToLive(m *core.Message, r codec.Reader) error {
+func readTimeToLive(m *core.Message, r *codec.Reader) error {
 	d, err := ReadSeconds(r)
 	if err == nil && d <= 0 {
 		err = Wrong("must be above 0")
@@ -67,13 +67,13 @@ func readTimeToLive(m *core.Message, r codec.Reader) error {
 	return err
 }
 
-func readScheduled(m *core.Message, r codec.Reader) (err error) {
+func readScheduled(m *core.Message, r *codec.Reader) (err error) {
 	m.ScheduledEnqueueTime, err = ReadTime(r)
 	return err
 }
 
 // ReadSeconds reads a number of seconds. See Milliseconds.
-func ReadSeconds(r codec.Reader) (time.Duration, error) {
+func ReadSeconds(r *codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -107,7 +107,7 @@ func Milliseconds(seconds float64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-func readBroker(r codec.Reader, m *core.Message) error {
+func readBroker(r *codec.Reader, m *core.Message) error {
 	if k := r.Kind(); k != codec.Map {
 		return Wrong("is %s: it must be a map", k)
 	}

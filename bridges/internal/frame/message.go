@@ -17,11 +17,11 @@ const (
 	typeJSON = "application/json"
 )
 
-var bodies = map[string]func(m *core.Message, r codec.Reader) error{
+var bodies = map[string]func(m *core.Message, r *codec.Reader) error{
 	"text": readTextBody, "json": readJSONBody, "binary": readBinaryBody, "value": readValueBody, "sequence": readSequenceBody,
 }
 
-func ReadMessage(r codec.Reader) (*core.Message, error) {
+func ReadMessage(r *codec.Reader) (*core.Message, error) {
 	if k := r.Kind(); k != codec.Map {
 		return nil, Wrong("is %s: it must be a map with a message", k)
 	}
@@ -64,7 +64,7 @@ func ReadMessage(r codec.Reader) (*core.Message, error) {
 	return m, nil
 }
 
-func ReadProperties(r codec.Reader) (core.Properties, error) {
+func ReadProperties(r *codec.Reader) (core.Properties, error) {
 	if k := r.Kind(); k != codec.Map {
 		return core.Properties{}, Wrong("is %s: it must be a map", k)
 	}
@@ -88,7 +88,7 @@ func ReadProperties(r codec.Reader) (core.Properties, error) {
 	return core.RawProperties(dst), nil
 }
 
-func readTextBody(m *core.Message, r codec.Reader) error {
+func readTextBody(m *core.Message, r *codec.Reader) error {
 	if k := r.Kind(); k != codec.Text {
 		return Wrong("is %s: it must be a string", k)
 	}
@@ -104,7 +104,7 @@ func kept(part []byte) []byte {
 	return append([]byte{}, part...)
 }
 
-func readJSONBody(m *core.Message, r codec.Reader) error {
+func readJSONBody(m *core.Message, r *codec.Reader) error {
 	if r.Encoding() != codec.JSON {
 		if err := readTextBody(m, r); err != nil {
 			return err
@@ -118,18 +118,18 @@ func readJSONBody(m *core.Message, r codec.Reader) error {
 	return nil
 }
 
-func readBinaryBody(m *core.Message, r codec.Reader) (err error) {
+func readBinaryBody(m *core.Message, r *codec.Reader) (err error) {
 	m.Body.Bytes, err = ReadBinary(r)
 	return err
 }
 
-func readValueBody(m *core.Message, r codec.Reader) (err error) {
+func readValueBody(m *core.Message, r *codec.Reader) (err error) {
 	m.Body.Kind = core.BodyValue
 	m.Body.Bytes, err = AppendValue(value.AppendDescriptor(nil, valueSection), r)
 	return err
 }
 
-func readSequenceBody(m *core.Message, r codec.Reader) error {
+func readSequenceBody(m *core.Message, r *codec.Reader) error {
 	if k := r.Kind(); k != codec.List {
 		return Wrong("is %s: it must be a list of lists", k)
 	}

@@ -239,8 +239,7 @@ func TestLargeBodiesTakeNoMoreThanTheirBase64(t *testing.T) {
 
 func readBinary(e codec.Encoding, encoded []byte) []byte {
 	r := NewReader(e)
-	r.Reset(encoded, true)
-	if e == codec.MessagePack {
+	if r.Reset(encoded, true); r.Kind() == codec.Binary {
 		return r.Binary()
 	}
 	data, _ := base64.StdEncoding.AppendDecode(nil, r.Text())

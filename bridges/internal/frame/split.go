@@ -16,13 +16,13 @@ type Member struct {
 	Value []byte
 }
 
-func NewReader(e codec.Encoding) codec.Reader {
+func NewReader(e codec.Encoding) *codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }
 
 // Split checks a whole frame, and appends the members of its map to into, in order. Values share
 // memory with data. After an error, the result has the members before it.
-func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
+func Split(r *codec.Reader, data []byte, into []Member) ([]Member, error) {
 	r.Reset(data, false)
 	if r.Encoding() == codec.JSON && !utf8.Valid(data) {
 		r.Fail(codec.NotUTF8)
@@ -46,7 +46,7 @@ func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
 }
 
 // Start returns the members that are complete in data, the beginning of a frame.
-func Start(r codec.Reader, data []byte) []Member {
+func Start(r *codec.Reader, data []byte) []Member {
 	if r.Encoding() == codec.JSON {
 		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be incomplete
 			data = data[:max(0, len(data)-1)]

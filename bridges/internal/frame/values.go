@@ -29,9 +29,9 @@ var tags = [...]string{
 	value.KindDescribed: "$described",
 }
 
-func Read(r codec.Reader) (any, error) { return read(r, 0) }
+func Read(r *codec.Reader) (any, error) { return read(r, 0) }
 
-func read(r codec.Reader, depth int) (any, error) {
+func read(r *codec.Reader, depth int) (any, error) {
 	switch r.Kind() {
 	case codec.Null:
 		r.Null()
@@ -70,7 +70,7 @@ func tooDeep(depth int) error {
 	return nil
 }
 
-func readList(r codec.Reader, depth int) (any, error) {
+func readList(r *codec.Reader, depth int) (any, error) {
 	if err := tooDeep(depth); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func readList(r codec.Reader, depth int) (any, error) {
 	return l, nil
 }
 
-func readMap(r codec.Reader, depth int) (any, error) {
+func readMap(r *codec.Reader, depth int) (any, error) {
 	m := value.Map{}
 	for r.Open(); r.More(); {
 		key := string(r.Key())
@@ -106,7 +106,7 @@ func readMap(r codec.Reader, depth int) (any, error) {
 	return m, tooDeep(depth)
 }
 
-func readTagged(tag string, r codec.Reader, depth int) (any, error) {
+func readTagged(tag string, r *codec.Reader, depth int) (any, error) {
 	k := value.Kind(max(0, slices.Index(tags[:], tag)))
 	if k == value.KindInvalid {
 		return nil, Wrong(`has the member %.40q, which is not the name of a type: write a map whose only key begins with $ as {"$map": …}`, tag)
@@ -122,7 +122,7 @@ func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 }
 
 // readAs decodes a value of kind k in any of its forms. depth is that of the value around it.
-func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
+func readAs(k value.Kind, r *codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
 	case value.KindUint8:
@@ -189,7 +189,7 @@ func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](
 }
 
 // signed decodes an integer that fits into the given number of bits, and may be written as a text.
-func signed(r codec.Reader, bits int) (n int64, err error) {
+func signed(r *codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
 		n = r.Int()
@@ -210,7 +210,7 @@ func signed(r codec.Reader, bits int) (n int64, err error) {
 	return n, nil
 }
 
-func unsigned(r codec.Reader, bits int) (n uint64, err error) {
+func unsigned(r *codec.Reader, bits int) (n uint64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
 		v := r.Int()
@@ -247,7 +247,7 @@ func notWhole(text string, err error) error {
 // specialFloats are the numbers that JSON lacks, and -0, which JavaScript writes without its sign.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
-func readFloat(r codec.Reader, bits int) (any, error) {
+func readFloat(r *codec.Reader, bits int) (any, error) {
 	var f float64
 	switch k := r.Kind(); k {
 	case codec.Float, codec.Float32:
@@ -276,7 +276,7 @@ func readFloat(r codec.Reader, bits int) (any, error) {
 	return single, nil
 }
 
-func wholeFloat(r codec.Reader) float64 {
+func wholeFloat(r *codec.Reader) float64 {
 	if r.Encoding() == codec.JSON {
 		f, _ := r.Float()
 		return f
@@ -287,7 +287,7 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
+func digits(r *codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)
 	}
@@ -298,7 +298,7 @@ func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	return as(b), nil
 }
 
-func readChar(r codec.Reader) (any, error) {
+func readChar(r *codec.Reader) (any, error) {
 	switch r.Kind() {
 	case codec.Text:
 		text := r.Text()
@@ -314,7 +314,7 @@ func readChar(r codec.Reader) (any, error) {
 }
 
 // readTimestamp decodes an instant: a text, an extension type, or a number of milliseconds.
-func readTimestamp(r codec.Reader) (any, error) {
+func readTimestamp(r *codec.Reader) (any, error) {
 	switch k := r.Kind(); k {
 	case codec.Instant:
 		ms, ok := r.Instant()
@@ -336,7 +336,7 @@ func readTimestamp(r codec.Reader) (any, error) {
 	}
 }
 
-func ReadTime(r codec.Reader) (time.Time, error) {
+func ReadTime(r *codec.Reader) (time.Time, error) {
 	v, err := readTimestamp(r)
 	if err != nil {
 		return time.Time{}, err
@@ -349,7 +349,7 @@ func ReadTime(r codec.Reader) (time.Time, error) {
 }
 
 // ReadBinary decodes bytes: binary, base64 with or without padding, or {"$binary": …}.
-func ReadBinary(r codec.Reader) ([]byte, error) {
+func ReadBinary(r *codec.Reader) ([]byte, error) {
 	switch k := r.Kind(); k {
 	case codec.Binary:
 		return kept(r.Binary()), nil
@@ -382,15 +382,15 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return text[:n], nil
 }
 
-func readPairs(r codec.Reader, depth int) (any, error) {
-	m, err := ReadList(r, "a list of pairs", func(r codec.Reader) (e value.Entry, err error) {
+func readPairs(r *codec.Reader, depth int) (any, error) {
+	m, err := ReadList(r, "a list of pairs", func(r *codec.Reader) (e value.Entry, err error) {
 		pair, err := readPair(r, depth, "must be a list with a key and a value")
 		return value.Entry{Key: pair[0], Value: pair[1]}, err
 	})
 	return value.Map(m), err
 }
 
-func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, error)) ([]T, error) {
+func ReadList[T any](r *codec.Reader, what string, read func(*codec.Reader) (T, error)) ([]T, error) {
 	if k := r.Kind(); k != codec.List {
 		return nil, Wrong("is %s: it must be %s", k, what)
 	}
@@ -406,7 +406,7 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 }
 
 // readPair decodes a list of two elements. For anything else the error has the text wrong.
-func readPair(r codec.Reader, depth int, wrong string) (pair [2]any, err error) {
+func readPair(r *codec.Reader, depth int, wrong string) (pair [2]any, err error) {
 	if r.Kind() != codec.List {
 		return pair, Wrong("%s", wrong)
 	}
@@ -426,7 +426,7 @@ func readPair(r codec.Reader, depth int, wrong string) (pair [2]any, err error) 
 }
 
 // readArray decodes [type, [element, …]] or [type, [element, …], descriptor].
-func readArray(r codec.Reader, depth int) (any, error) {
+func readArray(r *codec.Reader, depth int) (any, error) {
 	const form = `must be a list: the name of a type such as "int", then the list of elements, then their descriptor if they have one`
 	if r.Kind() != codec.List {
 		return nil, Wrong(form)
@@ -472,12 +472,12 @@ func kindNamed(name string) value.Kind {
 	return value.KindInvalid
 }
 
-func readDescribed(r codec.Reader, depth int) (any, error) {
+func readDescribed(r *codec.Reader, depth int) (any, error) {
 	pair, err := readPair(r, depth, "must be a list with a descriptor and a value")
 	return value.Described{Descriptor: pair[0], Value: pair[1]}, err
 }
 
-func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
+func AppendValue(dst []byte, r *codec.Reader) ([]byte, error) {
 	switch r.Kind() {
 	case codec.Text:
 		return value.AppendString(dst, r.Text()), nil
@@ -497,7 +497,7 @@ func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 	return out, nil
 }
 
-func ReadText(r codec.Reader) (string, error) {
+func ReadText(r *codec.Reader) (string, error) {
 	if k := r.Kind(); k != codec.Text {
 		return "", Wrong("is %s: it must be a string", k)
 	}

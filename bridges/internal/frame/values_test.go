@@ -214,7 +214,7 @@ func TestInvalidValuesAreRefusedWithTheirPlace(t *testing.T) {
 }
 
 // open checks a value as part of a frame and returns a reader of it.
-func open(t testing.TB, e codec.Encoding, data []byte) codec.Reader {
+func open(t testing.TB, e codec.Encoding, data []byte) *codec.Reader {
 	t.Helper()
 	w := codec.NewWriter(e, nil)
 	w.OpenMap()

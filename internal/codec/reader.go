@@ -1,0 +1,271 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Reader reads and checks an encoded value, from its start. A method that returns a value may be
+// called only if Kind has returned the kind of that value. After an error nothing more can be read:
+// Kind returns zero, More returns false, and other methods must not be called.
+type Reader struct {
+	encoding Encoding
+	o        Options
+	data     []byte
+	pos      int
+	err      error
+	checked  bool // texts are known to be UTF-8
+
+	head   shape // of the value at headAt
+	headAt int
+
+	// What is left of each open list and map: the number of elements or members or, in JSON, the
+	// closing bracket.
+	open  []int
+	first bool // of the innermost open list or map of JSON, nothing was read
+}
+
+// shape is what the beginning of a value says about it. No value has the zero shape.
+type shape struct {
+	kind Kind
+	head uint8 // bytes before the content
+	size int   // bytes of the content, or what enter returns
+}
+
+type Options struct {
+	Depth int // largest nesting of lists and maps, at most MaxDepth
+
+	// Frame is true for frames of the WebSocket protocol and parts of them. Half of a surrogate
+	// pair in JSON is then read as U+FFFD, as in browsers. MessagePack must have no extensions, and
+	// only texts as keys.
+	Frame bool
+}
+
+const MaxDepth = 512
+
+// NewReader returns a reader of data. JSON must be UTF-8.
+func NewReader(e Encoding, data []byte, o Options) *Reader {
+	r := &Reader{encoding: e, o: o}
+	r.Reset(data, false)
+	return r
+}
+
+// Reset starts again with other data. checked is true if a Reader has already checked them.
+func (r *Reader) Reset(data []byte, checked bool) {
+	r.data, r.pos, r.err, r.checked, r.head, r.open = data, 0, nil, checked || r.encoding == JSON, shape{}, r.open[:0]
+}
+
+func (r *Reader) Encoding() Encoding { return r.encoding }
+
+// Only the first error is kept.
+func (r *Reader) Fail(text string) {
+	if r.err == nil {
+		r.err, r.head = &Error{r.pos, text}, shape{}
+	}
+}
+
+func (r *Reader) Err() error { return r.err }
+
+func (r *Reader) End() error {
+	if r.encoding == JSON {
+		r.next()
+	}
+	if r.pos < len(r.data) {
+		r.Fail(LeftOver)
+	}
+	return r.err
+}
+
+func (r *Reader) Kind() Kind {
+	if r.headAt != r.pos || r.head.kind == 0 {
+		r.look()
+	}
+	return r.head.kind
+}
+
+// content skips the value at head, which is not a list or map, and returns its content.
+func (r *Reader) content() []byte {
+	start := r.pos + int(r.head.head)
+	end := start + r.head.size
+	r.pos = end
+	if r.encoding == JSON && r.head.kind == Text {
+		r.pos++ // the closing quote
+	}
+	return r.data[start:end:end]
+}
+
+func (r *Reader) Null() { r.content() }
+
+func (r *Reader) Bool() bool {
+	c := r.data[r.pos]
+	r.content()
+	return c == packTrue || c == 't'
+}
+
+func (r *Reader) Int() int64 {
+	c := r.data[r.pos]
+	b := r.content()
+	if r.encoding == JSON {
+		return jsonInt(b)
+	}
+	return packInt(c, b)
+}
+
+func (r *Reader) Uint() (n uint64) {
+	b := r.content()
+	if r.encoding == JSON {
+		n, _ = strconv.ParseUint(string(b), 10, 64)
+		return n
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// Float reads a Float, a Float32 or, in JSON, any number. ok is false if a double cannot hold the
+// number.
+func (r *Reader) Float() (f float64, ok bool) {
+	b := r.content()
+	switch {
+	case r.encoding == JSON:
+		f, err := strconv.ParseFloat(string(b), 64)
+		return f, err == nil
+	case len(b) == 4:
+		return float64(math.Float32frombits(binary.BigEndian.Uint32(b))), true
+	}
+	return math.Float64frombits(binary.BigEndian.Uint64(b)), true
+}
+
+// Text returns a text. Like the results of Binary, Extension, Key and Skip, it shares memory with
+// the data if possible.
+func (r *Reader) Text() []byte { return r.decoded(r.content()) }
+
+// decoded returns the text that content stands for.
+func (r *Reader) decoded(content []byte) []byte {
+	if r.encoding == MessagePack || bytes.IndexByte(content, '\\') < 0 {
+		r.check(content)
+		return content
+	}
+	text, whole := unquote(content)
+	if !whole && !r.o.Frame {
+		r.Fail("a string has an unpaired surrogate")
+	}
+	return text
+}
+
+func (r *Reader) check(text []byte) {
+	if !r.checked && !utf8.Valid(text) {
+		r.Fail(NotUTF8)
+	}
+}
+
+func (r *Reader) Binary() []byte { return r.content() }
+
+// Open enters a list or a map, and returns the number of elements or members, or 0 if it is unknown.
+// The next call must be More.
+func (r *Reader) Open() int {
+	left := r.enter(len(r.open))
+	r.open = append(r.open, left)
+	if r.encoding == JSON {
+		return 0
+	}
+	return left
+}
+
+func (r *Reader) enter(depth int) (left int) {
+	if depth == r.o.Depth {
+		r.Fail(fmt.Sprintf("values are nested deeper than %d", depth))
+		return 0
+	}
+	r.Kind()
+	r.pos += int(r.head.head)
+	r.first = true
+	return r.head.size
+}
+
+// More reports whether the innermost open list or map has another element or member. If not, the
+// list or map has ended.
+func (r *Reader) More() bool {
+	last := len(r.open) - 1
+	if r.err != nil || r.more(&r.open[last]) {
+		return r.err == nil
+	}
+	r.open = r.open[:last]
+	return false
+}
+
+func (r *Reader) more(left *int) bool {
+	if r.encoding == JSON {
+		return r.another(byte(*left))
+	}
+	*left--
+	return *left >= 0
+}
+
+// Key reads the name of a member. In MessagePack, a key that is not a text is instead read as a
+// value.
+func (r *Reader) Key() []byte { return r.decoded(r.key()) }
+
+func (r *Reader) key() (content []byte) {
+	switch {
+	case r.encoding == MessagePack:
+		r.Kind()
+	case r.next() == '"':
+		r.quoted()
+	default:
+		r.Fail("there is no key")
+	}
+	if k := r.head.kind; k != Text {
+		r.Fail(fmt.Sprintf("a key is %s: it must be a string", k))
+		return nil
+	}
+	content = r.content()
+	switch {
+	case r.encoding == MessagePack:
+	case r.next() == ':':
+		r.pos++
+	default:
+		r.Fail("there is no ':'")
+	}
+	return content
+}
+
+// After the first Key of a map, Only reports whether the map has no other key.
+func (r *Reader) Only() bool {
+	if r.encoding == MessagePack {
+		return r.open[len(r.open)-1] == 0
+	}
+	ahead := *r
+	ahead.skip(len(r.open))
+	return ahead.next() == '}'
+}
+
+// Skip returns the encoding of the value.
+func (r *Reader) Skip() []byte {
+	r.Kind()
+	start := r.pos
+	r.skip(len(r.open))
+	return r.data[start:r.pos:r.pos]
+}
+
+func (r *Reader) skip(depth int) {
+	switch k := r.Kind(); k {
+	case Text:
+		r.check(r.content())
+	case List, Map:
+		for left := r.enter(depth); r.err == nil && r.more(&left); r.skip(depth + 1) {
+			switch {
+			case k == List:
+			case r.encoding == JSON || r.o.Frame:
+				r.check(r.key())
+			default:
+				r.skip(depth + 1)
+			}
+		}
+	case 0:
+	default:
+		r.content()
+	}
+}
