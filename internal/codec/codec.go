@@ -66,7 +66,6 @@ type Writer interface {
 	// Float32 writes a finite number, in single precision if the encoding has it.
 	Float32(v float32)
 	Text(v string)
-	TextBytes(v []byte)
 	// Binary writes bytes: base64 in JSON.
 	Binary(v []byte)
 	// BinaryParts writes bytes in several parts, which have size bytes together.
@@ -79,7 +78,6 @@ type Writer interface {
 	OpenMap()
 	// Key returns the writer for the value, which must follow.
 	Key(name string) Writer
-	KeyBytes(name []byte)
 	CloseMap()
 	OpenList()
 	// CloseList ends a list of n elements.

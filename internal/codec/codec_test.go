@@ -28,7 +28,7 @@ func write(w Writer, r *Reader) {
 		f, _ := r.Float()
 		w.Float(f)
 	case Text:
-		w.TextBytes(r.Text())
+		w.Text(string(r.Text()))
 	case Binary:
 		w.Binary(r.Binary())
 	case Instant:
@@ -47,7 +47,7 @@ func write(w Writer, r *Reader) {
 	case Map:
 		w.OpenMap()
 		for r.Open(); r.More(); {
-			w.KeyBytes(r.Key())
+			w.Key(string(r.Key()))
 			write(w, r)
 		}
 		w.CloseMap()

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/base64"
 	"iter"
 	"strconv"
@@ -36,9 +37,8 @@ func (w *jsonWriter) Float(v float64) { w.dst = strconv.AppendFloat(w.next(), v,
 func (w *jsonWriter) Float32(v float32) {
 	w.dst = strconv.AppendFloat(w.next(), float64(v), 'g', -1, 32)
 }
-func (w *jsonWriter) Text(v string)      { w.dst = value.AppendStringJSON(w.next(), v, false) }
-func (w *jsonWriter) TextBytes(v []byte) { w.dst = value.AppendStringJSON(w.next(), v, false) }
-func (w *jsonWriter) JSON(text []byte)   { w.dst = append(w.next(), text...) }
+func (w *jsonWriter) Text(v string)    { w.dst = value.AppendStringJSON(w.next(), v, false) }
+func (w *jsonWriter) JSON(text []byte) { w.dst = append(w.next(), text...) }
 
 func (w *jsonWriter) Binary(v []byte) {
 	w.dst = append(w.next(), '"')
@@ -47,24 +47,13 @@ func (w *jsonWriter) Binary(v []byte) {
 }
 
 func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
-	w.dst = append(w.next(), '"')
-	var rest []byte // bytes that do not yet fill four characters of base64
+	b := bytes.NewBuffer(append(w.next(), '"'))
+	encoder := base64.NewEncoder(base64.StdEncoding, b)
 	for v := range parts {
-		if len(rest) > 0 {
-			n := min(len(v), 3-len(rest))
-			rest, v = append(rest, v[:n]...), v[n:]
-			if len(rest) < 3 {
-				continue
-			}
-			w.dst = base64.StdEncoding.AppendEncode(w.dst, rest)
-			rest = rest[:0]
-		}
-		whole := len(v) - len(v)%3
-		w.dst = base64.StdEncoding.AppendEncode(w.dst, v[:whole])
-		rest = append(rest, v[whole:]...)
+		_, _ = encoder.Write(v) // a Buffer accepts everything
 	}
-	w.dst = base64.StdEncoding.AppendEncode(w.dst, rest)
-	w.dst = append(w.dst, '"')
+	_ = encoder.Close()
+	w.dst = append(b.Bytes(), '"')
 }
 
 const instantForm = "2006-01-02T15:04:05.000Z"
@@ -89,11 +78,6 @@ func (w *jsonWriter) Key(name string) Writer {
 	w.Text(name)
 	w.dst = append(w.dst, ':')
 	return w
-}
-
-func (w *jsonWriter) KeyBytes(name []byte) {
-	w.TextBytes(name)
-	w.dst = append(w.dst, ':')
 }
 
 func (w *jsonWriter) Len() int      { return len(w.dst) }

@@ -7,7 +7,10 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 type PackWriter struct {
@@ -35,30 +38,35 @@ func (w *PackWriter) Int(v int64) {
 		w.Uint(uint64(v))
 	case v >= -32:
 		w.dst = append(w.dst, byte(v))
-	case v >= math.MinInt8:
-		w.dst = append(w.dst, packInt8, byte(v))
-	case v >= math.MinInt16:
-		w.dst = binary.BigEndian.AppendUint16(append(w.dst, packInt8+1), uint16(v))
-	case v >= math.MinInt32:
-		w.dst = binary.BigEndian.AppendUint32(append(w.dst, packInt8+2), uint32(v))
 	default:
-		w.dst = binary.BigEndian.AppendUint64(append(w.dst, packInt64), uint64(v))
+		w.dst = appendNumber(w.dst, packInt8, uint64(v), bits.Len64(^uint64(v))+1)
 	}
 }
 
 func (w *PackWriter) Uint(v uint64) {
-	switch {
-	case v < packFixMap:
+	if v < packFixMap {
 		w.dst = append(w.dst, byte(v))
-	case v <= math.MaxUint8:
-		w.dst = append(w.dst, packUint8, byte(v))
-	case v <= math.MaxUint16:
-		w.dst = binary.BigEndian.AppendUint16(append(w.dst, packUint8+1), uint16(v))
-	case v <= math.MaxUint32:
-		w.dst = binary.BigEndian.AppendUint32(append(w.dst, packUint8+2), uint32(v))
-	default:
-		w.dst = binary.BigEndian.AppendUint64(append(w.dst, packUint64), v)
+	} else {
+		w.dst = appendNumber(w.dst, packUint8, v, bits.Len64(v))
 	}
+}
+
+// appendNumber appends a format byte and then n, which has the given number of bits. n gets 1, 2, 4
+// or 8 bytes: format is the format for 1 byte, and the next ones are those for more bytes.
+func appendNumber(dst []byte, format byte, n uint64, size int) []byte {
+	doubled := bits.Len(uint(size-1) / 8)
+	width := 1 << doubled
+	dst = binary.BigEndian.AppendUint64(append(dst, format+byte(doubled)), n<<(64-8*width))
+	return dst[:len(dst)-8+width]
+}
+
+// appendHead appends the head of a value of size n: the byte short|n if n is less than few, otherwise
+// as appendNumber does, with n as a number of at least least bits.
+func appendHead(dst []byte, n int, short byte, few int, format byte, least int) []byte {
+	if n < few {
+		return append(dst, short|byte(n))
+	}
+	return appendNumber(dst, format, uint64(n), max(least, bits.Len(uint(n))))
 }
 
 func (w *PackWriter) Float(v float64) {
@@ -73,79 +81,47 @@ func (w *PackWriter) Text(v string) {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
 	}
-	w.head(len(v), packFixStr, 32, packStr8, 1)
-	w.dst = append(w.dst, v...)
-}
-
-func (w *PackWriter) TextBytes(v []byte) {
-	if !utf8.Valid(v) {
-		w.Text(string(v))
-		return
-	}
-	w.head(len(v), packFixStr, 32, packStr8, 1)
+	w.dst = appendHead(w.dst, len(v), packFixStr, 32, packStr8, 1)
 	w.dst = append(w.dst, v...)
 }
 
 func (w *PackWriter) Binary(v []byte) {
-	w.head(len(v), 0, 0, packBin8, 1)
+	w.dst = appendHead(w.dst, len(v), 0, 0, packBin8, 1)
 	w.dst = append(w.dst, v...)
 }
 
 func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
-	w.head(size, 0, 0, packBin8, 1)
+	w.dst = appendHead(w.dst, size, 0, 0, packBin8, 1)
 	for v := range parts {
 		w.dst = append(w.dst, v...)
 	}
 }
 
-// head appends the head of a value of size n: the byte short|n if n is less than few; otherwise a
-// format byte, and n in 1, 2 or 4 bytes. wide is the first of these formats; in it, n has as many
-// bytes as first says.
-func (w *PackWriter) head(n int, short byte, few int, wide byte, first int) {
-	switch {
-	case n < few:
-		w.dst = append(w.dst, short|byte(n))
-	case n <= math.MaxUint8 && first == 1:
-		w.dst = append(w.dst, wide, byte(n))
-	case n <= math.MaxUint16:
-		w.dst = binary.BigEndian.AppendUint16(append(w.dst, wide+byte(2-first)), uint16(n))
-	default:
-		w.dst = binary.BigEndian.AppendUint32(append(w.dst, wide+byte(3-first)), uint32(n))
-	}
-}
-
 func (w *PackWriter) Instant(ms int64) {
-	seconds, rest := ms/1000, ms%1000
-	if rest < 0 {
-		seconds, rest = seconds-1, rest+1000
-	}
-	nanos := uint64(rest) * 1e6
-	var data [12]byte
-	n := len(data)
+	t := time.UnixMilli(ms)
+	seconds, nanos := t.Unix(), uint64(t.Nanosecond())
+	data := make([]byte, 0, 12)
 	switch {
 	case seconds < 0 || seconds >= 1<<34:
-		binary.BigEndian.PutUint32(data[:], uint32(nanos))
-		binary.BigEndian.PutUint64(data[4:], uint64(seconds))
+		data = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(data, uint32(nanos)), uint64(seconds))
 	case nanos == 0 && seconds <= math.MaxUint32:
-		binary.BigEndian.PutUint32(data[:], uint32(seconds))
-		n = 4
+		data = binary.BigEndian.AppendUint32(data, uint32(seconds))
 	default:
-		binary.BigEndian.PutUint64(data[:], nanos<<34|uint64(seconds))
-		n = 8
+		data = binary.BigEndian.AppendUint64(data, nanos<<34|uint64(seconds))
 	}
-	w.Extension(timestampType, data[:n])
+	w.Extension(timestampType, data)
 }
 
 func (w *PackWriter) Extension(kind int8, data []byte) {
 	if n := len(data); n > 0 && n <= 16 && n&(n-1) == 0 {
 		w.dst = append(w.dst, packFixExt1+byte(bits.TrailingZeros(uint(n))))
 	} else {
-		w.head(n, 0, 0, packExt8, 1)
+		w.dst = appendHead(w.dst, n, 0, 0, packExt8, 1)
 	}
 	w.dst = append(append(w.dst, byte(kind)), data...)
 }
 
-func (w *PackWriter) JSON(text []byte) { w.TextBytes(text) }
+func (w *PackWriter) JSON(text []byte) { w.Text(value.Alias(text)) }
 
 func (w *PackWriter) OpenMap() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
@@ -158,20 +134,20 @@ func (w *PackWriter) Key(name string) Writer {
 	return w
 }
 
-func (w *PackWriter) KeyBytes(name []byte) {
-	w.open[len(w.open)-1].n++
-	w.TextBytes(name)
-}
-
 func (w *PackWriter) CloseMap() {
 	w.close(w.open[len(w.open)-1].n, packFixMap, packMap16)
 }
 
 // The keys may be of any kind. The caller does not close the map.
-func (w *PackWriter) Map(n int) { w.head(n, packFixMap, 16, packMap16, 2) }
+func (w *PackWriter) Map(n int) { w.dst = appendCount(w.dst, n, packFixMap, packMap16) }
 
 // The caller does not close the list.
-func (w *PackWriter) List(n int) { w.head(n, packFixList, 16, packList16, 2) }
+func (w *PackWriter) List(n int) { w.dst = appendCount(w.dst, n, packFixList, packList16) }
+
+// appendCount appends the head of a list or a map. There is no format for a count of one byte.
+func appendCount(dst []byte, n int, short, format16 byte) []byte {
+	return appendHead(dst, n, short, 16, format16-1, 9)
+}
 
 func (w *PackWriter) OpenList() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
@@ -181,22 +157,13 @@ func (w *PackWriter) OpenList() {
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
 // close writes the head. One byte is kept for it; if it needs more, close moves the content.
-func (w *PackWriter) close(n int, short, wide byte) {
+func (w *PackWriter) close(n int, short, format16 byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark
 	w.open = w.open[:last]
-	switch {
-	case n < 16:
-		w.dst[mark] = short | byte(n)
-	case n <= math.MaxUint16:
-		w.dst = slices.Insert(w.dst, mark+1, 0, 0)
-		w.dst[mark] = wide
-		binary.BigEndian.PutUint16(w.dst[mark+1:], uint16(n))
-	default:
-		w.dst = slices.Insert(w.dst, mark+1, 0, 0, 0, 0)
-		w.dst[mark] = wide + 1
-		binary.BigEndian.PutUint32(w.dst[mark+1:], uint32(n))
-	}
+	head := appendCount(make([]byte, 0, 16), n, short, format16)
+	w.dst = slices.Insert(w.dst, mark+1, head[1:]...)
+	w.dst[mark] = head[0]
 }
 
 func (w *PackWriter) Len() int { return len(w.dst) }

@@ -40,8 +40,7 @@ func WriteProperties(w codec.Writer, p core.Properties) {
 	w.OpenMap()
 	if !p.IsEmpty() {
 		for key, encoded := range value.MapEntries(p.Encoded()) {
-			w.KeyBytes(key)
-			WriteValue(w, encoded)
+			WriteValue(w.Key(value.Alias(key)), encoded)
 		}
 	}
 	w.CloseMap()
@@ -176,7 +175,7 @@ func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"),
 		kind == "application/x-www-form-urlencoded": // what curl -d declares, whatever it sends
 		if utf8.Valid(data) && (len(data) < Large || isShortText(w, data)) {
-			w.Key("text").TextBytes(data)
+			w.Key("text").Text(value.Alias(data))
 			return
 		}
 	}

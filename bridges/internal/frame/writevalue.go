@@ -19,7 +19,7 @@ func WriteValue(w codec.Writer, b []byte) {
 	switch value.KindOf(b) {
 	case value.KindString:
 		if s, _, err := value.ReadString(b); err == nil {
-			w.TextBytes(s)
+			w.Text(value.Alias(s))
 			return
 		}
 	case value.KindBinary:
