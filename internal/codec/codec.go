@@ -1,5 +1,5 @@
-// Package codec reads and writes JSON and MessagePack value by value, without I/O. Reader and Writer
-// are the same for both encodings.
+// Package codec reads JSON, MessagePack and CBOR and writes JSON and MessagePack, value by value and
+// without I/O. Reader and Writer are the same for all encodings.
 package codec
 
 import (
@@ -12,6 +12,7 @@ type Encoding uint8
 const (
 	JSON Encoding = iota
 	MessagePack
+	CBOR // only read
 )
 
 // Kind is the kind of a value. JSON has no Float32, Binary, Instant and Extension. The zero Kind
@@ -32,12 +33,13 @@ const (
 	Extension // an extension type of MessagePack other than timestamp
 	List
 	Map
+	Tag // in CBOR
 )
 
 func (k Kind) String() string {
 	return [...]string{
 		"nothing", "null", "a boolean", "an integer", "an integer", "an integer", "a number", "a number",
-		"a string", "binary", "a timestamp", "an extension", "a list", "a map",
+		"a string", "binary", "a timestamp", "an extension", "a list", "a map", "a tag",
 	}[k]
 }
 
@@ -48,7 +50,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Text, e.At) }
 
-// Errors of both encodings.
+// Errors of all encodings.
 const (
 	CutShort = "the payload ends in the middle of a value"
 	LeftOver = "there is data after the value"

@@ -118,6 +118,40 @@ func TestErrorsEndTheReading(t *testing.T) {
 	}
 }
 
+func TestCBORIsReadAndSkipped(t *testing.T) {
+	t.Parallel()
+	const data = "\x85\xbf\x01\xc1\x18\x1e\xff\x7f\x61x\x61y\xff\x5f\x41\xff\x40\xff\xf9\x3e\x00\x3b\x7f\xff\xff\xff\xff\xff\xff\xff"
+	r := NewReader(CBOR, []byte(data), Options{Depth: 3})
+	if raw := r.Skip(); string(raw) != data || r.End() != nil {
+		t.Errorf("skipped %q, %v", raw, r.Err())
+	}
+	r.Reset([]byte(data), false)
+	var got []any
+	n := r.Open()
+	for r.More() {
+		switch k := r.Kind(); k {
+		case Map:
+			for got = append(got, r.Open()); r.More(); {
+				r.Kind()
+				got = append(got, r.Int(), r.Kind(), r.Tag(), r.More(), r.Kind(), r.Int(), r.More())
+			}
+		case Text:
+			got = append(got, string(r.Text()))
+		case Binary:
+			got = append(got, r.Binary())
+		case Float32:
+			f, _ := r.Float()
+			got = append(got, f)
+		default:
+			got = append(got, r.Int())
+		}
+	}
+	const want = "[0 1 a tag 1 true an integer 30 false xy [255] 1.5 -9223372036854775808]"
+	if err := r.End(); err != nil || n != 5 || fmt.Sprint(got) != want {
+		t.Errorf("got %v, %v, want %s", got, err, want)
+	}
+}
+
 func FuzzJSON(f *testing.F) {
 	f.Add([]byte(`{"a":1,"a":[{"b":"\ud83d\ude00"}],"c":-0.5e+1}`))
 	f.Add([]byte(`[0.1,1e5,18446744073709551616,"\\"]`))

@@ -36,18 +36,22 @@ func (r *Reader) look() {
 	if r.err != nil {
 		return
 	}
-	if r.encoding == MessagePack {
+	if r.encoding != JSON {
 		r.headAt = r.pos
-		r.lookPack()
+		if r.encoding == MessagePack {
+			r.lookPack()
+		} else {
+			r.lookCBOR()
+		}
 		return
 	}
 	switch c := r.next(); c {
 	case '"':
 		r.quoted()
 	case '{':
-		r.head = shape{Map, 1, '}'}
+		r.head = shape{Map, 1, -'}'}
 	case '[':
-		r.head = shape{List, 1, ']'}
+		r.head = shape{List, 1, -']'}
 	case 't':
 		r.word("true", Bool)
 	case 'f':
@@ -134,8 +138,15 @@ func jsonInt(raw []byte) (n int64) {
 	return n
 }
 
-// another reports whether an element or member follows, or closing.
+// another reports whether an element or member follows, or closing. In CBOR, a break closes.
 func (r *Reader) another(closing byte) bool {
+	if r.encoding == CBOR {
+		ends := r.pos < len(r.data) && r.data[r.pos] == cborBreak
+		if ends {
+			r.pos++
+		}
+		return !ends
+	}
 	first := r.first
 	r.first = false
 	switch c := r.next(); {
@@ -160,8 +171,7 @@ func (r *Reader) quoted() {
 			r.head = shape{Text, 1, i - start}
 			return
 		case c < ' ':
-			r.pos = i
-			r.Fail("a string has a control character")
+			r.failAt(i, "a string has a control character")
 			return
 		}
 		if i++; i == len(r.data) { // after a backslash
@@ -171,14 +181,12 @@ func (r *Reader) quoted() {
 			continue
 		}
 		if _, ok := hex4(r.data, i+1); r.data[i] != 'u' || !ok {
-			r.pos = i
-			r.Fail("a string has an unknown escape")
+			r.failAt(i, "a string has an unknown escape")
 			return
 		}
 		i += 4
 	}
-	r.pos = len(r.data)
-	r.Fail(CutShort)
+	r.failAt(len(r.data), CutShort)
 }
 
 // plainText returns the position of the first quote, backslash or control character from i on.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/x448/float16"
 )
 
 // Reader reads and checks an encoded value, from its start. A method that returns a value may be
@@ -23,10 +25,12 @@ type Reader struct {
 	head   shape // of the value at headAt
 	headAt int
 
-	// What is left of each open list and map: the number of elements or members or, in JSON, the
-	// closing bracket.
+	// What is left of each open list and map: the number of elements or members or, if it is unknown,
+	// a negative number, which in JSON is that of the closing bracket.
 	open  []int
 	first bool // of the innermost open list or map of JSON, nothing was read
+
+	joined []byte // the text or binary of CBOR at headAt, if it consists of parts
 }
 
 // shape is what the beginning of a value says about it. No value has the zero shape.
@@ -56,7 +60,8 @@ func NewReader(e Encoding, data []byte, o Options) *Reader {
 
 // Reset starts again with other data. checked is true if a Reader has already checked them.
 func (r *Reader) Reset(data []byte, checked bool) {
-	r.data, r.pos, r.err, r.checked, r.head, r.open = data, 0, nil, checked || r.encoding == JSON, shape{}, r.open[:0]
+	r.data, r.pos, r.err, r.checked = data, 0, nil, checked || r.encoding == JSON
+	r.head, r.open, r.joined = shape{}, r.open[:0], nil
 }
 
 func (r *Reader) Encoding() Encoding { return r.encoding }
@@ -66,6 +71,11 @@ func (r *Reader) Fail(text string) {
 	if r.err == nil {
 		r.err, r.head = &Error{r.pos, text}, shape{}
 	}
+}
+
+func (r *Reader) failAt(pos int, text string) {
+	r.pos = pos
+	r.Fail(text)
 }
 
 func (r *Reader) Err() error { return r.err }
@@ -103,14 +113,17 @@ func (r *Reader) Null() { r.content() }
 func (r *Reader) Bool() bool {
 	c := r.data[r.pos]
 	r.content()
-	return c == packTrue || c == 't'
+	return c == 't' || c == packTrue || c == cborTrue
 }
 
 func (r *Reader) Int() int64 {
 	c := r.data[r.pos]
 	b := r.content()
-	if r.encoding == JSON {
+	switch r.encoding {
+	case JSON:
 		return jsonInt(b)
+	case CBOR:
+		return cborInt(c, b)
 	}
 	return packInt(c, b)
 }
@@ -132,6 +145,8 @@ func (r *Reader) Float() (f float64, ok bool) {
 	case r.encoding == JSON:
 		f, err := strconv.ParseFloat(string(b), 64)
 		return f, err == nil
+	case len(b) == 2:
+		return float64(float16.Frombits(binary.BigEndian.Uint16(b)).Float32()), true
 	case len(b) == 4:
 		return float64(math.Float32frombits(binary.BigEndian.Uint32(b))), true
 	}
@@ -144,7 +159,10 @@ func (r *Reader) Text() []byte { return r.decoded(r.content()) }
 
 // decoded returns the text that content stands for.
 func (r *Reader) decoded(content []byte) []byte {
-	if r.encoding == MessagePack || bytes.IndexByte(content, '\\') < 0 {
+	if r.joined != nil {
+		return r.joined
+	}
+	if r.encoding != JSON || bytes.IndexByte(content, '\\') < 0 {
 		r.check(content)
 		return content
 	}
@@ -161,22 +179,29 @@ func (r *Reader) check(text []byte) {
 	}
 }
 
-func (r *Reader) Binary() []byte { return r.content() }
+func (r *Reader) Binary() []byte {
+	content := r.content()
+	if r.joined != nil {
+		return r.joined
+	}
+	return content
+}
 
 // Open enters a list or a map, and returns the number of elements or members, or 0 if it is unknown.
 // The next call must be More.
 func (r *Reader) Open() int {
 	left := r.enter(len(r.open))
 	r.open = append(r.open, left)
-	if r.encoding == JSON {
-		return 0
-	}
-	return left
+	return max(left, 0)
 }
 
 func (r *Reader) enter(depth int) (left int) {
-	if depth == r.o.Depth {
-		r.Fail(fmt.Sprintf("values are nested deeper than %d", depth))
+	most := r.o.Depth
+	if r.encoding == CBOR {
+		most += 2 // a decimal is a tag with a list
+	}
+	if depth == most {
+		r.Fail(fmt.Sprintf("values are nested deeper than %d", r.o.Depth))
 		return 0
 	}
 	r.Kind()
@@ -197,8 +222,8 @@ func (r *Reader) More() bool {
 }
 
 func (r *Reader) more(left *int) bool {
-	if r.encoding == JSON {
-		return r.another(byte(*left))
+	if *left < 0 {
+		return r.another(byte(-*left))
 	}
 	*left--
 	return *left >= 0
@@ -210,7 +235,7 @@ func (r *Reader) Key() []byte { return r.decoded(r.key()) }
 
 func (r *Reader) key() (content []byte) {
 	switch {
-	case r.encoding == MessagePack:
+	case r.encoding != JSON:
 		r.Kind()
 	case r.next() == '"':
 		r.quoted()
@@ -223,7 +248,7 @@ func (r *Reader) key() (content []byte) {
 	}
 	content = r.content()
 	switch {
-	case r.encoding == MessagePack:
+	case r.encoding != JSON:
 	case r.next() == ':':
 		r.pos++
 	default:
@@ -234,7 +259,7 @@ func (r *Reader) key() (content []byte) {
 
 // After the first Key of a map, Only reports whether the map has no other key.
 func (r *Reader) Only() bool {
-	if r.encoding == MessagePack {
+	if r.encoding != JSON {
 		return r.open[len(r.open)-1] == 0
 	}
 	ahead := *r
@@ -253,11 +278,13 @@ func (r *Reader) Skip() []byte {
 func (r *Reader) skip(depth int) {
 	switch k := r.Kind(); k {
 	case Text:
-		r.check(r.content())
-	case List, Map:
+		if content := r.content(); r.encoding != JSON {
+			r.decoded(content)
+		}
+	case List, Map, Tag:
 		for left := r.enter(depth); r.err == nil && r.more(&left); r.skip(depth + 1) {
 			switch {
-			case k == List:
+			case k != Map:
 			case r.encoding == JSON || r.o.Frame:
 				r.check(r.key())
 			default:

@@ -10,18 +10,11 @@ import (
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 func decodeCBOR(_ string, payload []byte) (any, error) {
-	r := &cborReader{b: payload, depth: maxDepth + 2, elements: maxElements} // two levels more: a decimal is a tag with a list
-	v := r.definite()
-	if r.at != len(payload) {
-		r.fail(leftOver)
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return v, nil
+	return decodeWith(codec.CBOR, "CBOR", payload)
 }
 
 func encodeCBOR(contentType string, v any) (payload []byte, produced string, err error) {
@@ -29,17 +22,6 @@ func encodeCBOR(contentType string, v any) (payload []byte, produced string, err
 	w.write(v)
 	return w.dst, contentType, w.err
 }
-
-const (
-	cborUnsigned = iota
-	cborNegative
-	cborBytes
-	cborText
-	cborArray
-	cborMap
-	cborTag
-	cborSimple
-)
 
 // Tags of RFC 8949 §3.4, and the tag of UUIDs.
 const (
@@ -60,7 +42,7 @@ type cborWriter struct {
 func (w *cborWriter) write(v any) {
 	if d, ok := v.(value.Described); ok {
 		if tag, ok := d.Descriptor.(uint64); ok {
-			w.head(cborTag, tag)
+			w.head(codec.CBORTag, tag)
 			w.elements(value.List{d.Value}, w.write)
 			return
 		}
@@ -72,37 +54,37 @@ func (w *cborWriter) write(v any) {
 	}
 	switch v := v.(type) {
 	case nil:
-		w.dst = append(w.dst, cborSimple<<5|22)
+		w.dst = append(w.dst, codec.CBORSimple<<5|22)
 	case bool:
 		simple := byte(20)
 		if v {
 			simple = 21
 		}
-		w.dst = append(w.dst, cborSimple<<5|simple)
+		w.dst = append(w.dst, codec.CBORSimple<<5|simple)
 	case int64:
 		w.int(v)
 	case uint64:
-		w.head(cborUnsigned, v)
+		w.head(codec.CBORUnsigned, v)
 	case float32:
-		w.dst = binary.BigEndian.AppendUint32(append(w.dst, cborSimple<<5|26), math.Float32bits(v))
+		w.dst = binary.BigEndian.AppendUint32(append(w.dst, codec.CBORSimple<<5|26), math.Float32bits(v))
 	case float64:
 		w.float(v)
 	case string:
 		v = strings.ToValidUTF8(v, "\uFFFD")
-		w.head(cborText, uint64(len(v)))
+		w.head(codec.CBORText, uint64(len(v)))
 		w.dst = append(w.dst, v...)
 	case []byte:
 		w.bytes(v)
 	case value.UUID:
-		w.head(cborTag, tagUUID)
+		w.head(codec.CBORTag, tagUUID)
 		w.bytes(v[:])
 	case value.Timestamp:
 		w.time(v)
 	case value.List:
-		w.head(cborArray, uint64(len(v)))
+		w.head(codec.CBORList, uint64(len(v)))
 		w.elements(v, w.write)
 	case value.Map:
-		w.head(cborMap, uint64(len(v)))
+		w.head(codec.CBORMap, uint64(len(v)))
 		w.entries(v, 1, w.write) // depth 1, because a key may be a decimal, which is written as a list
 	default:
 		w.decimal(value.Text(v))
@@ -110,40 +92,28 @@ func (w *cborWriter) write(v any) {
 }
 
 func (w *cborWriter) head(major byte, n uint64) {
-	major <<= 5
-	switch {
-	case n < 24:
-		w.dst = append(w.dst, major|byte(n))
-	case n <= math.MaxUint8:
-		w.dst = append(w.dst, major|24, byte(n))
-	case n <= math.MaxUint16:
-		w.dst = binary.BigEndian.AppendUint16(append(w.dst, major|25), uint16(n))
-	case n <= math.MaxUint32:
-		w.dst = binary.BigEndian.AppendUint32(append(w.dst, major|26), uint32(n))
-	default:
-		w.dst = binary.BigEndian.AppendUint64(append(w.dst, major|27), n)
-	}
+	w.dst = codec.AppendCBOR(w.dst, major, n)
 }
 
 func (w *cborWriter) int(n int64) {
 	if n < 0 {
-		w.head(cborNegative, uint64(-1-n))
+		w.head(codec.CBORNegative, uint64(-1-n))
 	} else {
-		w.head(cborUnsigned, uint64(n))
+		w.head(codec.CBORUnsigned, uint64(n))
 	}
 }
 
 func (w *cborWriter) float(f float64) {
-	w.dst = binary.BigEndian.AppendUint64(append(w.dst, cborSimple<<5|27), math.Float64bits(f))
+	w.dst = binary.BigEndian.AppendUint64(append(w.dst, codec.CBORSimple<<5|27), math.Float64bits(f))
 }
 
 func (w *cborWriter) bytes(b []byte) {
-	w.head(cborBytes, uint64(len(b)))
+	w.head(codec.CBORBytes, uint64(len(b)))
 	w.dst = append(w.dst, b...)
 }
 
 func (w *cborWriter) time(t value.Timestamp) {
-	w.head(cborTag, tagTimeNumber)
+	w.head(codec.CBORTag, tagTimeNumber)
 	if t%1000 != 0 && math.Abs(float64(t)) < 1000<<40 {
 		w.float(float64(t) / 1000)
 	} else {
@@ -168,18 +138,18 @@ func (w *cborWriter) decimal(s string) {
 		w.fail(fmt.Errorf("the decimal %s is malformed", s))
 		return
 	}
-	w.head(cborTag, tagDecimal)
-	w.head(cborArray, 2)
+	w.head(codec.CBORTag, tagDecimal)
+	w.head(codec.CBORList, 2)
 	w.int(exponent - int64(len(fraction)))
 	switch {
 	case n.IsInt64():
 		w.int(n.Int64())
 		return
 	case n.Sign() < 0:
-		w.head(cborTag, tagBigNegative)
+		w.head(codec.CBORTag, tagBigNegative)
 		n.Not(n)
 	default:
-		w.head(cborTag, tagBig)
+		w.head(codec.CBORTag, tagBig)
 	}
 	w.bytes(n.Bytes())
 }

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"errors"
+	"math/big"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -13,11 +14,10 @@ import (
 // After an error, which the Reader keeps, results must not be used.
 type decoder struct {
 	*codec.Reader
-	json     bool
 	elements int // number that is still allowed
 }
 
-var readers [2]sync.Pool
+var readers [3]sync.Pool
 
 // format is the name of e in errors.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
@@ -26,8 +26,8 @@ func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 		r = codec.NewReader(e, nil, codec.Options{Depth: maxDepth})
 	}
 	r.Reset(payload, false)
-	d := decoder{r, e == codec.JSON, maxElements}
-	if d.json && !utf8.Valid(payload) {
+	d := decoder{r, maxElements}
+	if e == codec.JSON && !utf8.Valid(payload) {
 		d.Fail(codec.NotUTF8)
 	}
 	v, err := d.value(), d.End()
@@ -71,20 +71,30 @@ func (d *decoder) value() any {
 		return d.list()
 	case codec.Map:
 		return d.entries()
+	case codec.Tag:
+		tag := d.Tag()
+		d.More()
+		v := d.value()
+		d.More() // ends the tag
+		return d.tagged(tag, v)
 	}
 	return nil
 }
 
 func (d *decoder) number(k codec.Kind) any {
-	if !d.json {
-		f, _ := d.Float()
-		return f
+	switch {
+	case d.Encoding() == codec.JSON:
+		v, ok := exactNumber(string(d.Skip()), k == codec.Huge)
+		if !ok {
+			d.Fail(inexact)
+		}
+		return v
+	case k == codec.Huge: // of CBOR: the number is -1 - n
+		n := new(big.Int).SetBytes(d.Skip()[1:])
+		return d.integer(n.Not(n))
 	}
-	v, ok := exactNumber(string(d.Skip()), k == codec.Huge)
-	if !ok {
-		d.Fail(inexact)
-	}
-	return v
+	f, _ := d.Float()
+	return f
 }
 
 // few and many bound the elements that are allocated at first.
@@ -119,7 +129,7 @@ func (d *decoder) entries() any {
 	for more := true; more; more = d.More() {
 		d.spend(2)
 		var e value.Entry
-		if d.json {
+		if d.Encoding() == codec.JSON {
 			e.Key = string(d.Key())
 		} else if e.Key = d.value(); !isKey(e.Key) {
 			d.Fail(deepKey)

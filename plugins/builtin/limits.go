@@ -36,7 +36,7 @@ const (
 	deepKey    = "a map has a key that is a list or a map"
 	inexact    = "a number has too many digits"
 	tooLarge   = "the payload is larger than 16 MiB"
-	strayBreak = "a break code is outside of an indefinite-length value"
+	strayBreak = codec.StrayBreak
 	badNumber  = "a number is malformed"
 )
 
