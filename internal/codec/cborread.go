@@ -1,9 +1,6 @@
 package codec
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // The major types of CBOR, RFC 8949 §3.1.
 const (
@@ -130,12 +127,4 @@ func (r *Reader) Tag() uint64 {
 	n, _ := cborArgument(r.data, r.pos)
 	r.Open()
 	return n
-}
-
-// AppendCBOR appends the head of a value: its major type and its argument.
-func AppendCBOR(dst []byte, major byte, n uint64) []byte {
-	if n < 24 {
-		return append(dst, major<<5|byte(n))
-	}
-	return appendNumber(dst, major<<5|24, n, bits.Len64(n))
 }

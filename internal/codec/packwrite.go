@@ -39,7 +39,7 @@ func (w *PackWriter) Int(v int64) {
 	case v >= -32:
 		w.dst = append(w.dst, byte(v))
 	default:
-		w.dst = appendNumber(w.dst, packInt8, uint64(v), bits.Len64(^uint64(v))+1)
+		w.dst = AppendNumber(w.dst, packInt8, uint64(v), bits.Len64(^uint64(v))+1)
 	}
 }
 
@@ -47,26 +47,32 @@ func (w *PackWriter) Uint(v uint64) {
 	if v < packFixMap {
 		w.dst = append(w.dst, byte(v))
 	} else {
-		w.dst = appendNumber(w.dst, packUint8, v, bits.Len64(v))
+		w.dst = AppendNumber(w.dst, packUint8, v, bits.Len64(v))
 	}
 }
 
-// appendNumber appends a format byte and then n, which has the given number of bits. n gets 1, 2, 4
+// AppendNumber appends a format byte and then n, which has the given number of bits. n gets 1, 2, 4
 // or 8 bytes: format is the format for 1 byte, and the next ones are those for more bytes.
-func appendNumber(dst []byte, format byte, n uint64, size int) []byte {
-	doubled := bits.Len(uint(size-1) / 8)
-	width := 1 << doubled
-	dst = binary.BigEndian.AppendUint64(append(dst, format+byte(doubled)), n<<(64-8*width))
-	return dst[:len(dst)-8+width]
+func AppendNumber(dst []byte, format byte, n uint64, size int) []byte {
+	switch {
+	case size <= 8:
+		return append(dst, format, byte(n))
+	case size <= 16:
+		return append(dst, format+1, byte(n>>8), byte(n))
+	case size <= 32:
+		return binary.BigEndian.AppendUint32(append(dst, format+2), uint32(n))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, format+3), n)
 }
 
-// appendHead appends the head of a value of size n: the byte short|n if n is less than few, otherwise
-// as appendNumber does, with n as a number of at least least bits.
-func appendHead(dst []byte, n int, short byte, few int, format byte, least int) []byte {
+// head appends the head of a value of size n: the byte short|n if n is less than few, otherwise as
+// AppendNumber does, with n as a number of at least least bits.
+func (w *PackWriter) head(n int, short byte, few int, format byte, least int) {
 	if n < few {
-		return append(dst, short|byte(n))
+		w.dst = append(w.dst, short|byte(n))
+	} else {
+		w.dst = AppendNumber(w.dst, format, uint64(n), max(least, bits.Len(uint(n))))
 	}
-	return appendNumber(dst, format, uint64(n), max(least, bits.Len(uint(n))))
 }
 
 func (w *PackWriter) Float(v float64) {
@@ -81,17 +87,17 @@ func (w *PackWriter) Text(v string) {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
 	}
-	w.dst = appendHead(w.dst, len(v), packFixStr, 32, packStr8, 1)
+	w.head(len(v), packFixStr, 32, packStr8, 1)
 	w.dst = append(w.dst, v...)
 }
 
 func (w *PackWriter) Binary(v []byte) {
-	w.dst = appendHead(w.dst, len(v), 0, 0, packBin8, 1)
+	w.head(len(v), 0, 0, packBin8, 1)
 	w.dst = append(w.dst, v...)
 }
 
 func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
-	w.dst = appendHead(w.dst, size, 0, 0, packBin8, 1)
+	w.head(size, 0, 0, packBin8, 1)
 	for v := range parts {
 		w.dst = append(w.dst, v...)
 	}
@@ -116,7 +122,7 @@ func (w *PackWriter) Extension(kind int8, data []byte) {
 	if n := len(data); n > 0 && n <= 16 && n&(n-1) == 0 {
 		w.dst = append(w.dst, packFixExt1+byte(bits.TrailingZeros(uint(n))))
 	} else {
-		w.dst = appendHead(w.dst, n, 0, 0, packExt8, 1)
+		w.head(n, 0, 0, packExt8, 1)
 	}
 	w.dst = append(append(w.dst, byte(kind)), data...)
 }
@@ -139,15 +145,13 @@ func (w *PackWriter) CloseMap() {
 }
 
 // The keys may be of any kind. The caller does not close the map.
-func (w *PackWriter) Map(n int) { w.dst = appendCount(w.dst, n, packFixMap, packMap16) }
+func (w *PackWriter) Map(n int) { w.count(n, packFixMap, packMap16) }
 
 // The caller does not close the list.
-func (w *PackWriter) List(n int) { w.dst = appendCount(w.dst, n, packFixList, packList16) }
+func (w *PackWriter) List(n int) { w.count(n, packFixList, packList16) }
 
-// appendCount appends the head of a list or a map. There is no format for a count of one byte.
-func appendCount(dst []byte, n int, short, format16 byte) []byte {
-	return appendHead(dst, n, short, 16, format16-1, 9)
-}
+// count writes the head of a list or a map. There is no format for a count of one byte.
+func (w *PackWriter) count(n int, short, format16 byte) { w.head(n, short, 16, format16-1, 9) }
 
 func (w *PackWriter) OpenList() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
@@ -161,9 +165,10 @@ func (w *PackWriter) close(n int, short, format16 byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark
 	w.open = w.open[:last]
-	head := appendCount(make([]byte, 0, 16), n, short, format16)
-	w.dst = slices.Insert(w.dst, mark+1, head[1:]...)
-	w.dst[mark] = head[0]
+	head := PackWriter{dst: make([]byte, 0, 5)}
+	head.count(n, short, format16)
+	w.dst = slices.Insert(w.dst, mark+1, head.dst[1:]...)
+	w.dst[mark] = head.dst[0]
 }
 
 func (w *PackWriter) Len() int { return len(w.dst) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -92,7 +93,11 @@ func (w *cborWriter) write(v any) {
 }
 
 func (w *cborWriter) head(major byte, n uint64) {
-	w.dst = codec.AppendCBOR(w.dst, major, n)
+	if n < 24 {
+		w.dst = append(w.dst, major<<5|byte(n))
+	} else {
+		w.dst = codec.AppendNumber(w.dst, major<<5|24, n, bits.Len64(n))
+	}
 }
 
 func (w *cborWriter) int(n int64) {
