@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
@@ -20,23 +19,13 @@ type kind struct {
 	core.Kind
 	word  string
 	names string // of the arguments
-	bind  func(*pflag.FlagSet)
-	given func(*pflag.FlagSet) (apply func(*core.Settings), err error)
 }
 
 var (
-	queues        = kind{core.Queue, "queue", "NAME", config.BindSettings[config.QueueSettings], given[config.QueueSettings]}
-	topics        = kind{core.Topic, "topic", "NAME", config.BindSettings[config.TopicSettings], given[config.TopicSettings]}
-	subscriptions = kind{core.Subscription, "subscription", "TOPIC NAME", config.BindSettings[config.SubscriptionSettings], given[config.SubscriptionSettings]}
+	queues        = kind{core.Queue, "queue", "NAME"}
+	topics        = kind{core.Topic, "topic", "NAME"}
+	subscriptions = kind{core.Subscription, "subscription", "TOPIC NAME"}
 )
-
-func given[T config.EntitySettings, P interface {
-	*T
-	Apply(s *core.Settings)
-}](f *pflag.FlagSet) (apply func(*core.Settings), err error) {
-	s, err := config.Decode[T](f)
-	return P(s).Apply, err
-}
 
 func Queue(environ []string) *cobra.Command {
 	queue := command.Group(&cobra.Command{
@@ -102,7 +91,7 @@ func Subscription(environ []string) *cobra.Command {
 
 func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra.Command {
 	c := managing(environ, "create "+k.names, short, func(ctx context.Context, m *manager) error {
-		apply, err := k.given(m.command.Flags())
+		given, err := config.Decode(m.command.Flags(), k.Kind)
 		if err != nil {
 			return err
 		}
@@ -111,19 +100,19 @@ func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra
 			return err
 		}
 		s := core.DefaultSettings(k.Kind)
-		if apply(&s); s.EnablePartitioning {
+		if given.Apply(&s); s.EnablePartitioning {
 			s.SupportOrdering = false // several partitions have no common order
 		}
 		_, err = m.CreateEntity(ctx, command.AnyIdentity, k.Kind, m.name(), s, rule)
 		return m.done(err, "created", k.word, m.name())
 	})
-	k.bind(c.Flags())
+	config.BindSettings(c.Flags(), k.Kind)
 	return c
 }
 
 func (k *kind) update(environ []string) *cobra.Command {
 	c := managing(environ, "update "+k.names, "Change the given settings of a "+k.word, func(ctx context.Context, m *manager) error {
-		apply, err := k.given(m.command.Flags())
+		given, err := config.Decode(m.command.Flags(), k.Kind)
 		if err != nil {
 			return err
 		}
@@ -131,11 +120,11 @@ func (k *kind) update(environ []string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		apply(&e.Settings)
+		given.Apply(&e.Settings)
 		_, err = m.UpdateEntity(ctx, command.AnyIdentity, m.name(), e.Settings)
 		return m.done(err, "updated", k.word, m.name())
 	})
-	k.bind(c.Flags())
+	config.BindSettings(c.Flags(), k.Kind)
 	return c
 }
 

@@ -362,7 +362,7 @@ queues:
 	want.LockDuration, want.DefaultMessageTimeToLive, want.AutoDeleteOnIdle = 30*time.Second, 14*24*time.Hour, core.Forever
 	want.MaxDeliveryCount, want.EnablePartitioning, want.Status = 3, true, core.StatusSendDisabled
 	want.AuthorizationRules = []core.AccessRule{{Name: "app", PrimaryKey: "k", Rights: core.Send}}
-	c.Queues[0].Apply(&got)
+	c.Declared()[0].Apply(&got)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("orders/eu:\n got %+v\nwant %+v", got, want)
 	}
@@ -376,14 +376,9 @@ queues:
 func TestEverySettingHasItsCounterpart(t *testing.T) {
 	t.Parallel()
 	target := reflect.TypeFor[core.Settings]()
-	for _, given := range []reflect.Type{reflect.TypeFor[config.QueueSettings](), reflect.TypeFor[config.TopicSettings](), reflect.TypeFor[config.SubscriptionSettings]()} {
-		for f := range given.Fields() {
-			if f.Name == "Policies" {
-				continue
-			}
-			if counterpart, ok := target.FieldByName(f.Name); !ok || counterpart.Type != f.Type.Elem() {
-				t.Errorf("%v: %s: core.Settings has no such field of type %v", given, f.Name, f.Type.Elem())
-			}
+	for f := range reflect.TypeFor[config.EntitySettings]().Fields() {
+		if counterpart, ok := target.FieldByName(f.Name); !ok || counterpart.Type != f.Type.Elem() {
+			t.Errorf("%s: core.Settings has no such field of type %v", f.Name, f.Type.Elem())
 		}
 	}
 }
@@ -563,7 +558,7 @@ topics:
 	got, want := core.DefaultSettings(core.Topic), core.DefaultSettings(core.Topic)
 	want.DefaultMessageTimeToLive = 24 * time.Hour
 	want.AuthorizationRules = []core.AccessRule{{Name: "app", PrimaryKey: "k", Rights: core.Send}}
-	if c.Topics[0].Apply(&got); !reflect.DeepEqual(got, want) {
+	if c.Declared()[0].Apply(&got); !reflect.DeepEqual(got, want) {
 		t.Errorf("events:\n got %+v\nwant %+v", got, want)
 	}
 	eu := c.Topics[0].Subscriptions[1]

@@ -212,14 +212,46 @@ func settings(t reflect.Type) []setting {
 	return all
 }
 
+// settingsOf returns the settings of a kind of entity, with the usage texts for this kind.
+func settingsOf(k core.Kind) (all []setting) {
+	t := reflect.TypeFor[EntitySettings]()
+	for i, s := range settings(t) {
+		if f := fields(t)[i]; core.SettingNamed(f.Name).Kinds.Has(k) {
+			s.usage = cmp.Or(f.Tag.Get(kindWord(k)), s.usage)
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// settingOf returns the setting of a kind of entity with a name in any spelling, or nil.
+func settingOf(k core.Kind, name string) *setting {
+	all := settingsOf(k)
+	if i := slices.IndexFunc(all, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(name) }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }
+
+var entityKinds = map[reflect.Type]core.Kind{
+	reflect.TypeFor[Queue](): core.Queue, reflect.TypeFor[Topic](): core.Topic, reflect.TypeFor[Subscription](): core.Subscription,
+}
+
 var knownFields sync.Map
 
-// fields returns the settings' fields, including those of embedded structures.
+// fields returns the settings' fields, including those of embedded structures. An entity has only
+// the settings of its kind.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)
 	}
-	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("config") == "-" })
+	kind, isEntity := entityKinds[t]
+	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool {
+		s := core.SettingNamed(f.Name)
+		return f.Anonymous || f.Tag.Get("config") == "-" || isEntity && s != nil && !s.Kinds.Has(kind)
+	})
 	knownFields.Store(t, all)
 	return all
 }

@@ -24,21 +24,15 @@ func Describe(all []Described, defaults bool) *Contents {
 		e := &all[i]
 		s := e.Settings
 		s.MaxSizeInMegabytes = OwnSize(&s)
+		shown := describe(&s, e.Kind, defaults)
 		switch e.Kind {
 		case core.Queue:
-			q := Queue{Name: e.Name}
-			describe(&q.QueueSettings, &s, e.Kind, defaults)
-			q.Policies = policiesFrom(s.AuthorizationRules)
-			c.Queues = append(c.Queues, q)
+			c.Queues = append(c.Queues, Queue{e.Name, shown, policiesFrom(s.AuthorizationRules)})
 		case core.Topic:
-			t := Topic{Name: e.Name}
-			describe(&t.TopicSettings, &s, e.Kind, defaults)
-			t.Policies = policiesFrom(s.AuthorizationRules)
-			c.Topics = append(c.Topics, t)
+			c.Topics = append(c.Topics, Topic{e.Name, shown, policiesFrom(s.AuthorizationRules), nil})
 		case core.Subscription:
 			_, name, _ := core.SplitSubscription(e.Name)
-			u := Subscription{Name: name, Rules: []Rule{}}
-			describe(&u.SubscriptionSettings, &s, e.Kind, defaults)
+			u := Subscription{name, shown, []Rule{}}
 			for r := range e.Rules {
 				u.Rules = append(u.Rules, RuleOf(&e.Rules[r]))
 			}
@@ -65,18 +59,18 @@ func OwnSize(s *core.Settings) int64 {
 	return s.MaxSizeInMegabytes
 }
 
-// describe is the inverse of overlay. It removes the host that the management API prepends to
+// describe is the inverse of Apply. It removes the host that the management API prepends to
 // destinations of forwarding.
-func describe[T EntitySettings](to *T, s *core.Settings, k core.Kind, defaults bool) {
+func describe(s *core.Settings, k core.Kind, defaults bool) (shown EntitySettings) {
 	from := reflect.ValueOf(s).Elem()
 	usual := core.DefaultSettings(k)
 	usual.MaxMessageSizeInKilobytes = core.DefaultMessageSizeKB
-	for f, v := range reflect.ValueOf(to).Elem().Fields() {
-		if v.Kind() != reflect.Pointer {
+	for f, v := range reflect.ValueOf(&shown).Elem().Fields() {
+		setting, held := core.SettingNamed(f.Name), from.FieldByName(f.Name)
+		if !setting.Kinds.Has(k) {
 			continue
 		}
-		held := from.FieldByName(f.Name)
-		if core.SettingNamed(f.Name).Path {
+		if setting.Path {
 			held = reflect.ValueOf(core.ResourcePath(held.String()))
 		}
 		if defaults || !held.Equal(reflect.ValueOf(usual).FieldByName(f.Name)) {
@@ -84,6 +78,7 @@ func describe[T EntitySettings](to *T, s *core.Settings, k core.Kind, defaults b
 			v.Elem().Set(held)
 		}
 	}
+	return shown
 }
 
 func policiesFrom(rules []core.AccessRule) []Policy {

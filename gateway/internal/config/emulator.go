@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/jsonc"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
@@ -111,28 +112,26 @@ func (e *emulator) convert(given []any, at, path string, n int, convert func(v a
 	return list
 }
 
-func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
+func (e *emulator) entity(v any, at, path string, k core.Kind) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
 	e.r.origins[path+".name"] = e.origin(at + ".Name")
-	known := settings(settingsType)
 	if policies := member(v, "Policies"); policies != nil && e.paths != nil {
 		entry["policies"] = policies
 	}
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
-		i := slices.IndexFunc(known, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
-		switch {
-		case i < 0:
-			e.skip("property %s of %s %v: the setting does not exist", property, what, name)
+		switch known := settingOf(k, property); {
+		case known == nil:
+			e.skip("property %s of %s %v: the setting does not exist", property, kindWord(k), name)
 		case v == nil || v == "": // the emulator's sample file writes "" for no forwarding
 		default:
-			entry[known[i].path] = v
-			e.r.origins[path+"."+known[i].path] = e.origin(at + ".Properties." + property)
+			entry[known.path] = v
+			e.r.origins[path+"."+known.path] = e.origin(at + ".Properties." + property)
 		}
 	}
 	for name, v := range e.assumes {
-		if has := slices.ContainsFunc(known, func(s setting) bool { return s.path == name }); has && entry[name] == nil {
+		if settingOf(k, name) != nil && entry[name] == nil {
 			entry[name] = v
 			e.assumed++
 		}
@@ -141,13 +140,13 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 }
 
 func (e *emulator) queue(q any, at, path string) map[string]any {
-	return e.entity(q, at, path, "queue", reflect.TypeFor[QueueSettings]())
+	return e.entity(q, at, path, core.Queue)
 }
 
 func (e *emulator) topic(t any, at, path string) map[string]any {
-	entry := e.entity(t, at, path, "topic", reflect.TypeFor[TopicSettings]())
+	entry := e.entity(t, at, path, core.Topic)
 	entry["subscriptions"] = e.convert(e.list(t, "Subscriptions", at), at+".Subscriptions", path+".subscriptions", 0, func(s any, at, path string) map[string]any {
-		entry := e.entity(s, at, path, "subscription", reflect.TypeFor[SubscriptionSettings]())
+		entry := e.entity(s, at, path, core.Subscription)
 		if rules := e.list(s, "Rules", at); len(rules) > 0 { // without rules, the subscription gets all messages
 			entry["rules"] = e.convert(rules, at+".Rules", path+".rules", 0, e.rule)
 		}

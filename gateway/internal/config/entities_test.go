@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -13,29 +12,25 @@ import (
 // The settings of entities are those of core, by their names with hyphens.
 func TestSettingsOfEntitiesAreThoseOfCore(t *testing.T) {
 	t.Parallel()
-	leftOut := []string{"AuthorizationRules"} // which are policies here
-	for kind, settings := range map[core.Kind]reflect.Type{
-		core.Queue: reflect.TypeFor[config.QueueSettings](), core.Topic: reflect.TypeFor[config.TopicSettings](), core.Subscription: reflect.TypeFor[config.SubscriptionSettings](),
-	} {
-		for _, s := range core.AllSettings {
-			f, ok := settings.FieldByName(s.Name)
-			if want := s.Kinds.Has(kind) && !slices.Contains(leftOut, s.Name); ok != want {
-				t.Errorf("%s has %s: %v, want %v", settings, s.Name, ok, want)
-			}
-			if !ok {
-				continue
-			}
-			if name := f.Tag.Get("config"); name != spelling.Hyphenated(s.Name) {
-				t.Errorf("%s: %s is called %s", settings, s.Name, name)
-			}
-			if of := reflect.TypeOf(s.Of(&core.Settings{})); f.Type != of {
-				t.Errorf("%s: %s is a %s, want %s", settings, s.Name, f.Type, of)
-			}
+	settings := reflect.TypeFor[config.EntitySettings]()
+	for _, s := range core.AllSettings {
+		f, ok := settings.FieldByName(s.Name)
+		if want := s.Name != "AuthorizationRules"; ok != want { // which are policies here
+			t.Errorf("the settings have %s: %v, want %v", s.Name, ok, want)
 		}
-		for field := range settings.Fields() {
-			if name := field.Name; core.SettingNamed(name) == nil && name != "Policies" {
-				t.Errorf("%s has %s, which is not a setting", settings, name)
-			}
+		if !ok {
+			continue
+		}
+		if name := f.Tag.Get("config"); name != spelling.Hyphenated(s.Name) {
+			t.Errorf("%s is called %s", s.Name, name)
+		}
+		if of := reflect.TypeOf(s.Of(&core.Settings{})); f.Type != of {
+			t.Errorf("%s is a %s, want %s", s.Name, f.Type, of)
+		}
+	}
+	for field := range settings.Fields() {
+		if core.SettingNamed(field.Name) == nil {
+			t.Errorf("%s is not a setting of an entity", field.Name)
 		}
 	}
 }

@@ -22,8 +22,6 @@ func (h *Contents) validateFaults(prefix string, r *report) {
 		r.add(prefix+"faults", "the namespace does not allow faults: set allow-faults: true, or remove the fault rules")
 	}
 	for i, err := range faults.Validate(h.FaultRules()) {
-		if err != nil {
-			r.add(elementPath(prefix+"faults", i), "%v", err)
-		}
+		r.refused(elementPath(prefix+"faults", i), err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Only a flag or an environment variable can name the configuration file itself.
@@ -51,14 +53,14 @@ func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the gateway's own namespace, such as app=KEY:Send,Listen; app=@FILE:Send with the key in a file; or app:Send with a key that the gateway generates; repeatable")
 }
 
-func BindSettings[T EntitySettings](flags *pflag.FlagSet) {
+func BindSettings(flags *pflag.FlagSet, k core.Kind) {
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "session-aware" {
 			name = "requires-session"
 		}
 		return pflag.NormalizedName(name)
 	})
-	for _, s := range settings(reflect.TypeFor[T]()) {
+	for _, s := range settingsOf(k) {
 		if s.usage != "" {
 			bind(flags, s, "")
 		}

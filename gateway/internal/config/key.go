@@ -34,11 +34,8 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	dir := filepath.Join(c.Data, keysDir, fileName(namespace))
 	entities := filepath.Join(dir, "entities") // because a policy may have the name of an entity
 	complete(prefix+"policies", filepath.Join(dir, "policies"), h.Policies)
-	for i := range h.Queues {
-		complete(elementPath(prefix+"queues", i)+".policies", filepath.Join(entities, fileName(h.Queues[i].Name)), h.Queues[i].Policies)
-	}
-	for i := range h.Topics {
-		complete(elementPath(prefix+"topics", i)+".policies", filepath.Join(entities, fileName(h.Topics[i].Name)), h.Topics[i].Policies)
+	for _, d := range h.declared(prefix) {
+		complete(d.path+".policies", filepath.Join(entities, fileName(d.Name)), d.Policies)
 	}
 }
 

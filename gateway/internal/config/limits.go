@@ -44,42 +44,16 @@ func (c *Config) validateLimits(r *report) {
 	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
 		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)
 	}
-	c.eachContents(func(prefix, _ string, h *Contents) { h.validateLimits(prefix, &limits, r) })
 	for i := range c.Namespaces {
 		named(elementPath("namespaces", i)+".name", c.Namespaces[i].Name)
 	}
 }
 
-func (h *Contents) validateLimits(prefix string, limits *core.Limits, r *report) {
-	for i := range h.Queues {
-		check(r, elementPath(prefix+"queues", i), core.Queue, &h.Queues[i].QueueSettings, limits)
-	}
-	for i := range h.Topics {
-		t, path := &h.Topics[i], elementPath(prefix+"topics", i)
-		check(r, path, core.Topic, &t.TopicSettings, limits)
-		for k := range t.Subscriptions {
-			s, path := &t.Subscriptions[k], elementPath(path+".subscriptions", k)
-			check(r, path, core.Subscription, &s.SubscriptionSettings, limits)
-			for n := range s.Rules {
-				rule, err := s.Rules[n].Rule()
-				if err != nil {
-					continue // validateRules reports it
-				}
-				if err := limits.CheckRule(&rule); err != nil {
-					r.add(elementPath(path+".rules", n), "%v", err)
-				}
-			}
-		}
-	}
-}
-
-func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Settings) }, limits *core.Limits) {
-	s := core.DefaultSettings(k)
-	given.Apply(&s)
-	if s.EnablePartitioning && !limits.IsUnpartitioned {
+func (d *Declared) validateLimits(limits *core.Limits, r *report) {
+	s := core.DefaultSettings(d.Kind)
+	d.Apply(&s)
+	if limits.Tier == "" || s.EnablePartitioning && !limits.IsUnpartitioned {
 		return // only the broker knows whether the entity's size is one partition's or the sum
 	}
-	if err := limits.Check(&s); err != nil {
-		r.add(path, "%v", err)
-	}
+	r.refused(d.path, limits.Check(&s))
 }

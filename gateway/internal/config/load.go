@@ -57,9 +57,9 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 }
 
 // Decode returns the settings in flags. An error is of type Problems.
-func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
-	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
-	r, given := &report{origins: l.origins}, new(T)
+func Decode(flags *pflag.FlagSet, k core.Kind) (*EntitySettings, error) {
+	l := flagLayer(flags, settingsOf(k))
+	r, given := &report{origins: l.origins}, new(EntitySettings)
 	decode(r, l.values, reflect.ValueOf(given).Elem(), "")
 	validateSettings("", given, r)
 	return given, r.err()

@@ -145,7 +145,7 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 		r.add(prefix+"virtual-time", "virtual time is not allowed for a configured namespace with the store %s: use the store memory, or create a namespace with crosstown namespace create NAME --virtual-time", c.Store)
 	}
 	h.validatePolicies(prefix, c, r)
-	h.validateEntities(prefix, r)
+	h.validateEntities(prefix, c.Limits(), r)
 	h.validatePipelines(prefix, c, r)
 	validateSelectors(prefix+"retries", "a queue or subscription", h.Retries, r)
 	validateSelectors(prefix+"rate-limits", "a queue or subscription", h.RateLimits, r)

@@ -79,9 +79,8 @@ func (c *Config) validateStage(path string, s *Stage, r *report) {
 		}
 		r.add(path+".plugin", "the plugin %q is not configured: %s", s.Plugin, known)
 	}
-	if _, err := s.Parameters(); err != nil {
-		r.add(path, "%v", err)
-	}
+	_, err := s.Parameters()
+	r.refused(path, err)
 	validateUnavailable(path, s.Unavailable, r)
 }
 

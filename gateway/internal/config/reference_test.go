@@ -51,7 +51,7 @@ func TestTheReferenceHasEverySettingOfEntities(t *testing.T) {
 		letter string
 		typ    reflect.Type
 		kind   core.Kind
-	}{{"Q", reflect.TypeFor[QueueSettings](), core.Queue}, {"T", reflect.TypeFor[TopicSettings](), core.Topic}, {"S", reflect.TypeFor[SubscriptionSettings](), core.Subscription}} {
+	}{{"Q", reflect.TypeFor[Queue](), core.Queue}, {"T", reflect.TypeFor[Topic](), core.Topic}, {"S", reflect.TypeFor[Subscription](), core.Subscription}} {
 		usual := core.DefaultSettings(of.kind)
 		usual.MaxMessageSizeInKilobytes = core.DefaultMessageSizeKB
 		for _, f := range fields(of.typ) {

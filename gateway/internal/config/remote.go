@@ -86,9 +86,7 @@ func (m *Remote) validate(path, self string, taken *names, r *report) {
 		if p.From == "" {
 			r.add(path+".from", "the source is missing: specify an entity of the remote")
 		}
-		if err := core.ValidateName(p.Into); err != nil {
-			r.add(path+".into", "%v", err)
-		}
+		r.refused(path+".into", core.ValidateName(p.Into))
 	}
 }
 

@@ -128,7 +128,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	var c Config
 	decode(r, values, reflect.ValueOf(&c.Contents).Elem(), "")
 	c.validatePolicies("", &c, r)
-	c.validateEntities("", r)
+	c.validateEntities("", core.Limits{}, r)
 	return &Source{c.Contents, t.e.skipped}, r.err()
 }
 
@@ -154,18 +154,15 @@ func readParameters(path string, r *report) map[string]any {
 
 // readsOfTemplate reports whether this package uses property or, for "", the kind of resource.
 func readsOfTemplate(kind, property string) bool {
-	has := func(t reflect.Type) bool {
-		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
-	}
 	switch kind {
 	case "":
 		return property == ""
 	case "queues":
-		return has(reflect.TypeFor[QueueSettings]())
+		return property == "" || settingOf(core.Queue, property) != nil
 	case "topics":
-		return has(reflect.TypeFor[TopicSettings]())
+		return property == "" || settingOf(core.Topic, property) != nil
 	case "topics/subscriptions":
-		return has(reflect.TypeFor[SubscriptionSettings]())
+		return property == "" || settingOf(core.Subscription, property) != nil
 	case "authorizationrules", "queues/authorizationrules", "topics/authorizationrules":
 		return property == "" || strings.EqualFold(property, "rights")
 	}

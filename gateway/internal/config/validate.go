@@ -22,9 +22,7 @@ import (
 
 func (c *Config) validate(r *report) {
 	validateTags(r, reflect.ValueOf(c).Elem(), "")
-	if err := namespaces.CheckName(c.Namespace); err != nil {
-		r.add("namespace", "%v", err)
-	}
+	r.refused("namespace", namespaces.CheckName(c.Namespace))
 	c.validateListen(r)
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		set, missing := "tls.cert", "tls.key"
@@ -183,9 +181,7 @@ func bounds(text string) (least, most int64) {
 
 func validateOrigins(r *report, path string, patterns []string) {
 	for i, o := range patterns {
-		if err := pages.Check(o); err != nil {
-			r.add(elementPath(path, i), "%v", err)
-		}
+		r.refused(elementPath(path, i), pages.Check(o))
 	}
 }
 
@@ -234,70 +230,56 @@ func (p *Policy) validate(path string, r *report) {
 	r.require(path+".rights", p.Rights != 0, "policy %q has no rights: add Send, Listen or Manage", p.Name)
 }
 
-func (h *Contents) validateEntities(prefix string, r *report) {
-	var taken names
-	named := func(path, name string) {
-		r.unique(path+".name", name, core.ValidateName(name), &taken, "%q is listed twice (queues and topics share one set of names, which are case-insensitive): remove one")
-	}
-	for i := range h.Queues {
-		q, path := &h.Queues[i], elementPath(prefix+"queues", i)
-		named(path, q.Name)
-		validateSettings(path, &q.QueueSettings, r)
-		validateForwarding(path, q.Name, q.ForwardTo, q.ForwardDeadLetteredMessagesTo, r)
-		validateEntityPolicies(path, q.Policies, r)
-	}
-	for i := range h.Topics {
-		t, path := &h.Topics[i], elementPath(prefix+"topics", i)
-		named(path, t.Name)
-		validateSettings(path, &t.TopicSettings, r)
-		validateEntityPolicies(path, t.Policies, r)
-		t.validateSubscriptions(path, r)
-	}
-}
-
-func (t *Topic) validateSubscriptions(path string, r *report) {
-	var taken names
-	for i := range t.Subscriptions {
-		s, path := &t.Subscriptions[i], elementPath(path+".subscriptions", i)
-		r.unique(path+".name", s.Name, core.ValidateSubscriptionName(s.Name), &taken, "subscription %q is listed twice (names are case-insensitive): remove one")
-		validateSettings(path, &s.SubscriptionSettings, r)
-		validateForwarding(path, core.SubscriptionPath(t.Name, s.Name), s.ForwardTo, s.ForwardDeadLetteredMessagesTo, r)
-		s.validateRules(path, r)
+func (h *Contents) validateEntities(prefix string, limits core.Limits, r *report) {
+	var own names
+	below := map[string]*names{} // of subscriptions, by their lists
+	for _, d := range h.declared(prefix) {
+		taken, valid, twice := &own, core.ValidateName(d.Name), "%q is listed twice (queues and topics share one set of names, which are case-insensitive): remove one"
+		if d.Kind == core.Subscription {
+			list := parent(d.path)
+			if below[list] == nil {
+				below[list] = new(names)
+			}
+			taken, valid, twice = below[list], core.ValidateSubscriptionName(d.Name), "subscription %q is listed twice (names are case-insensitive): remove one"
+		}
+		r.unique(d.path+".name", d.Name, valid, taken, twice)
+		validateSettings(d.path, d.EntitySettings, r)
+		d.validateForwarding(r)
+		validateEntityPolicies(d.path, d.Policies, r)
+		d.validateRules(&limits, r)
+		d.validateLimits(&limits, r)
 	}
 }
 
-func (s *Subscription) validateRules(path string, r *report) {
+func (d *Declared) validateRules(limits *core.Limits, r *report) {
 	var taken names
-	for i := range s.Rules {
-		rule, path := &s.Rules[i], elementPath(path+".rules", i)
+	for i := range d.Rules {
+		rule, path := &d.Rules[i], elementPath(d.path+".rules", i)
 		r.unique(path+".name", rule.Name, core.ValidateRuleName(rule.Name), &taken, "rule %q is listed twice (names are case-insensitive): remove one")
 		compiled, err := rule.Rule()
 		if err == nil {
 			_, err = rules.Compile(compiled)
+			r.refused(path, limits.CheckRule(&compiled))
 		}
-		if err != nil {
-			r.add(path, "%v", err)
-		}
+		r.refused(path, err)
 	}
 }
 
-func validateSettings[T EntitySettings](path string, given *T, r *report) {
-	for f, v := range configured(given) {
+func validateSettings(path string, given *EntitySettings, r *report) {
+	for f, v := range given.all() {
 		s := core.DefaultSettings(core.Queue) // with one setting, so that each is checked
 		reflect.ValueOf(&s).Elem().FieldByName(f.Name).Set(v.Elem())
-		if err := s.Validate(); err != nil {
-			r.add(strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), "%v", err)
-		}
+		r.refused(strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), s.Validate())
 	}
 }
 
-func validateForwarding(path, name string, to, deadTo *string, r *report) {
+func (d *Declared) validateForwarding(r *report) {
 	for _, f := range [...]struct {
 		setting string
 		to      *string
-	}{{"forward-to", to}, {"forward-dead-lettered-messages-to", deadTo}} {
-		if f.to != nil && core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(name) {
-			r.add(path+"."+f.setting, "%q is the entity itself: name another queue or topic", *f.to)
+	}{{"forward-to", d.ForwardTo}, {"forward-dead-lettered-messages-to", d.ForwardDeadLetteredMessagesTo}} {
+		if f.to != nil && core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(d.Path()) {
+			r.add(d.path+"."+f.setting, "%q is the entity itself: name another queue or topic", *f.to)
 		}
 	}
 }
@@ -337,6 +319,12 @@ func (r *report) unique(path, name string, invalid error, taken *names, twice st
 func (r *report) require(path string, fulfilled bool, format string, args ...any) {
 	if !fulfilled && !r.concerns(path) {
 		r.add(path, format, args...)
+	}
+}
+
+func (r *report) refused(path string, err error) {
+	if err != nil {
+		r.add(path, "%v", err)
 	}
 }
 

@@ -46,9 +46,7 @@ func (c *Config) completeWebhooks(environ []string, r *report) {
 
 func (h *Hook) complete(path string, taken *names, environ []string, r *report) {
 	r.name(path, "hook", h.Name, taken, ", and shared by all namespaces")
-	if err := core.ValidateName(h.Entity); err != nil {
-		r.add(path+".entity", "%v", err)
-	}
+	r.refused(path+".entity", core.ValidateName(h.Entity))
 	if _, given := r.origins[path+".tolerance"]; !given {
 		h.Tolerance = defaultTolerance
 	} else if h.Tolerance < time.Second && !r.concerns(path+".tolerance") {

@@ -109,7 +109,7 @@ func (d *declaration) see(ctx context.Context, w *wanted) error {
 }
 
 func (d *declaration) report(w *wanted, r Report) {
-	r.Entity, r.Kind = w.name, w.kind
+	r.Entity, r.Kind = w.name, w.Kind
 	d.Report(r)
 }
 
@@ -161,8 +161,8 @@ func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 }
 
 func (d *declaration) make(ctx context.Context, w *wanted, settings core.Settings) error {
-	if w.kind != core.Subscription {
-		_, err := d.admin.CreateEntity(ctx, d.Identity, w.kind, w.name, settings, nil)
+	if w.Kind != core.Subscription {
+		_, err := d.admin.CreateEntity(ctx, d.Identity, w.Kind, w.name, settings, nil)
 		return err
 	}
 	rules, err := w.compiled()
@@ -172,13 +172,13 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 	var first *core.Rule
 	if len(rules) > 0 {
 		first = &rules[0]
-	} else if w.rules != nil { // the subscription must receive no messages until this rule is deleted
+	} else if w.Rules != nil { // the subscription must receive no messages until this rule is deleted
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
 	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.name, settings, first); err != nil {
 		return err
 	}
-	if len(rules) == 0 && w.rules != nil {
+	if len(rules) == 0 && w.Rules != nil {
 		return d.admin.DeleteRule(ctx, d.Identity, w.name, core.DefaultRuleName)
 	}
 	return d.add(ctx, w, rules[min(1, len(rules)):])

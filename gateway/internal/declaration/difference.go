@@ -29,12 +29,12 @@ const none = "none"
 
 // compare ignores settings that the declaration leaves out.
 func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
-	if held.Kind != w.kind {
+	if held.Kind != w.Kind {
 		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil
 	}
 	declared, there := w.settings(), held.Settings
 	there.MaxSizeInMegabytes = config.OwnSize(&there)
-	for _, g := range w.given {
+	for _, g := range w.Given() {
 		a, b := shownSetting(g, &declared), shownSetting(g, &there)
 		if g.Path && core.FoldName(a) == core.FoldName(b) {
 			continue
@@ -43,10 +43,10 @@ func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity)
 			all = append(all, Difference{Entity: w.name, Property: spelling.Hyphenated(g.Name), Declared: a, There: b, Fixed: g.Fixed})
 		}
 	}
-	if w.policies != nil {
+	if w.Policies != nil {
 		all = append(all, policyDifferences(w.name, declared.AuthorizationRules, there.AuthorizationRules)...)
 	}
-	if w.kind == core.Subscription && w.rules != nil {
+	if w.Kind == core.Subscription && w.Rules != nil {
 		rules, err := w.compiled()
 		if err != nil {
 			return nil, err
@@ -166,8 +166,8 @@ func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, 
 	}
 	settings := held.Settings
 	settings.MaxSizeInMegabytes = config.OwnSize(&settings)
-	w.apply(&settings)
-	if w.policies != nil && len(w.policies) == 0 {
+	w.Apply(&settings)
+	if w.Policies != nil && len(w.Policies) == 0 {
 		settings.AuthorizationRules = nil
 	}
 	made := completeKeys(&settings, held.Settings.AuthorizationRules)

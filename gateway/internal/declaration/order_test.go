@@ -13,7 +13,7 @@ import (
 func TestEntitiesComeBehindThoseThatTheyNeed(t *testing.T) {
 	t.Parallel()
 	queue := func(name, to, deadTo string) config.Queue {
-		return config.Queue{Name: name, QueueSettings: config.QueueSettings{ForwardTo: &to, ForwardDeadLetteredMessagesTo: &deadTo}}
+		return config.Queue{Name: name, EntitySettings: config.EntitySettings{ForwardTo: &to, ForwardDeadLetteredMessagesTo: &deadTo}}
 	}
 	c := &config.Contents{
 		Queues: []config.Queue{

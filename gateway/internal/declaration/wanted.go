@@ -23,43 +23,23 @@ type Admin interface {
 	Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error)
 }
 
+// wanted is a declared entity. If nil, its policies and rules are not compared.
 type wanted struct {
-	kind  core.Kind
-	name  string
-	apply func(*core.Settings) // sets the declared settings
-	given []*core.Setting
-	// If nil, policies and rules are not compared.
-	policies []config.Policy
-	rules    []config.Rule
-	topic    string // of a subscription
+	config.Declared
+	name string // with the topic of a subscription
 }
 
-func (w *wanted) word() string { return strings.ToLower(w.kind.String()) }
+func (w *wanted) word() string { return strings.ToLower(w.Kind.String()) }
 
 func (w *wanted) settings() core.Settings {
-	s := core.DefaultSettings(w.kind)
-	w.apply(&s)
+	s := core.DefaultSettings(w.Kind)
+	w.Apply(&s)
 	return s
 }
 
 func wantedOf(c *config.Contents) (all []wanted) {
-	for i := range c.Queues {
-		q := &c.Queues[i]
-		all = append(all, wanted{kind: core.Queue, name: q.Name, apply: q.Apply, given: config.Given(&q.QueueSettings), policies: q.Policies})
-	}
-	for i := range c.Topics {
-		t := &c.Topics[i]
-		all = append(all, wanted{kind: core.Topic, name: t.Name, apply: t.Apply, given: config.Given(&t.TopicSettings), policies: t.Policies})
-	}
-	for i := range c.Topics {
-		t := &c.Topics[i]
-		for j := range t.Subscriptions {
-			s := &t.Subscriptions[j]
-			all = append(all, wanted{
-				kind: core.Subscription, name: core.SubscriptionPath(t.Name, s.Name), apply: s.Apply, given: config.Given(&s.SubscriptionSettings),
-				rules: s.Rules, topic: t.Name,
-			})
-		}
+	for _, d := range c.Declared() {
+		all = append(all, wanted{d, d.Path()})
 	}
 	return all
 }
@@ -79,7 +59,7 @@ func inOrder(declared []wanted) []wanted {
 		}
 		seen[i] = true
 		s := declared[i].settings()
-		for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo, declared[i].topic} {
+		for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo, declared[i].Topic} {
 			if j, ok := byName[core.FoldName(core.ResourcePath(to))]; ok {
 				visit(j)
 			}
@@ -93,10 +73,10 @@ func inOrder(declared []wanted) []wanted {
 }
 
 func (w *wanted) compiled() ([]core.Rule, error) {
-	rules := make([]core.Rule, len(w.rules))
-	for i := range w.rules {
+	rules := make([]core.Rule, len(w.Rules))
+	for i := range w.Rules {
 		var err error
-		if rules[i], err = w.rules[i].Rule(); err != nil {
+		if rules[i], err = w.Rules[i].Rule(); err != nil {
 			return nil, err
 		}
 	}
