@@ -150,6 +150,8 @@ type Policy struct {
 	// that serves only one gateway opens, it ends such locks and all locks of sessions, because
 	// their holders ended with the process. It counts no failed deliveries.
 	BrokerLocks bool
+	// The names of the namespace and of the entity in it are for traces.
+	NamespaceName, EntityName string
 }
 
 // DuplicateKey returns the key under which duplicate detection remembers m, or "" if it ignores m.

@@ -1,13 +1,11 @@
 package tracing
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
@@ -15,38 +13,29 @@ import (
 )
 
 // store traces the calls of a core.Store. A call for which a traced operation waits is a child of
-// the operation's span. Forwarding is a child of the message's origin. Because partitions have only
-// IDs, store remembers the names that the inner store has returned.
+// the operation's span. Forwarding is a child of the message's origin.
 type store struct {
 	core.Store
-	t            *Tracing
-	destinations *lru.Cache[string, destination] // by the entity's ID
-	namespaces   *lru.Cache[string, string]      // names by ID
+	t *Tracing
 }
-
-// maxRemembered bounds the remembered entities, and the namespaces.
-const maxRemembered = 20_000
 
 func (t *Tracing) Store(inner core.Store) core.Store {
 	if t == nil {
 		return inner
 	}
-	s := &store{Store: inner, t: t}
-	s.destinations, _ = lru.New[string, destination](maxRemembered) // the size is valid
-	s.namespaces, _ = lru.New[string, string](maxRemembered)
-	return s
+	return &store{inner, t}
 }
 
 func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
 	inner := s.Store.Partition(r, p)
-	inner.Operations = &partition{inner.Operations, s, r}
+	inner.Operations = &partition{inner.Operations, s.t, inner}
 	return inner
 }
 
 type partition struct {
 	core.Operations
-	*store
-	at core.Ref
+	t  *Tracing
+	at core.Partition
 }
 
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
@@ -83,7 +72,11 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	if p.at.Sub != core.Main {
 		operation = "dead-letter" // from a sub-queue
 	}
-	to := p.destination(p.at.Entity)
+	name := p.at.EntityName
+	if topic, _, ok := core.SplitSubscription(name); ok {
+		name = topic
+	}
+	to := destinationAt(p.at.NamespaceName, core.Address{Entity: name})
 	attrs := to.with(attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
 		attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))), attribute.Int(keyHops, int(m.Transit.Hops)))
 	span := p.t.start(parent, operation+" "+to.name, trace.WithAttributes(describe(attrs, m)...))
@@ -168,7 +161,7 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 		last = p.begin(&c, t, "commit", m, 0, last)
 	}
 	for i := range w.Effects {
-		p.follow(t, &w, &w.Effects[i])
+		follow(t, &w, &w.Effects[i])
 	}
 	p.ends(&c, t, "commit", w.Settlements)
 	numbers, err := p.Operations.Commit(ctx, w)
@@ -192,7 +185,7 @@ func tell(p *core.Publication, s trace.Span) {
 	}
 }
 
-func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
+func follow(t *trail, w *core.Work, e *core.Effect) {
 	if t == nil {
 		return
 	}
@@ -228,66 +221,4 @@ func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) [
 	errs := p.Operations.Settle(ctx, settlements)
 	answered(&c, errs, itself)
 	return errs
-}
-
-func (s *store) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
-	e, err := s.Store.Entity(ctx, namespace, name)
-	if err == nil {
-		s.learn(&e)
-	}
-	return e, err
-}
-
-func (s *store) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {
-	v, err := s.Store.Topic(ctx, namespace, name)
-	if err == nil {
-		s.learn(&v.Entity)
-	}
-	return v, err
-}
-
-func (s *store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
-	e, err := s.Store.CreateEntity(ctx, e, q)
-	if err == nil {
-		s.learn(&e)
-	}
-	return e, err
-}
-
-func (s *store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
-	n, err := s.Store.CreateNamespace(ctx, n)
-	if err == nil {
-		s.namespaces.Add(n.ID, n.Name)
-	}
-	return n, err
-}
-
-func (s *store) Namespace(ctx context.Context, name string) (core.Namespace, error) {
-	n, err := s.Store.Namespace(ctx, name)
-	if err == nil {
-		s.namespaces.Add(n.ID, n.Name)
-	}
-	return n, err
-}
-
-func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.Namespace, error) {
-	all, err := s.Store.Namespaces(ctx, after, top)
-	for i := range all {
-		s.namespaces.Add(all[i].ID, all[i].Name)
-	}
-	return all, err
-}
-
-func (s *store) learn(e *core.Entity) {
-	if s.destination(e.ID).name != e.Name {
-		namespace, _ := s.namespaces.Peek(e.Namespace)
-		s.destinations.Add(e.ID, destinationAt(cmp.Or(namespace, e.Namespace), core.Address{Entity: e.Name}))
-	}
-}
-
-func (s *store) destination(id string) destination {
-	if known, ok := s.destinations.Peek(id); ok {
-		return known
-	}
-	return destination{name: id}
 }

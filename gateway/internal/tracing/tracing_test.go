@@ -606,11 +606,7 @@ func TestForwardSpanNamesItsNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1, nil)
 	s := r.tracing.Store(memory.New(memory.Options{}))
-	n, err := s.CreateNamespace(t.Context(), core.Namespace{Name: "suite-17", ID: "x7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.serve(broker.New(s, broker.Options{Namespace: n.ID}))
+	r.serve(broker.New(s, broker.Options{Namespace: "x7", Name: "suite-17"}))
 	r.queue("last")
 	r.queue("first", func(s *core.Settings) { s.ForwardTo = "last" })
 	r.send("first", []*core.Message{message(t)})

@@ -92,7 +92,7 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 // sub-queues. MaxDeliveryCount is 0 where forwarders receive, because they try any number of times.
 func (n *Namespace) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
-	p.History = n.Bounds(ent)
+	p.History, p.NamespaceName, p.EntityName = n.Bounds(ent), n.Name, ent.Name
 	if sub != core.Main {
 		p.MaxBytes, p.DuplicateWindow = 0, 0
 	} else if ent.Kind != core.Subscription { // the topic's quota counts its subscriptions
