@@ -24,9 +24,8 @@ type emulator struct {
 	r       *report
 	values  map[string]any
 	skipped []string
-	paths   map[string]string // path in an ARM template, by path in the form of Config.json; nil for the emulator's own file
-	assumes map[string]any    // values of settings that Config.json omits
-	assumed int               // number of used assumes
+	assumes map[string]any // values of settings that Config.json omits; nil for an ARM template
+	assumed int            // number of used assumes
 }
 
 // emulatorDefaults differ from those of Service Bus.
@@ -116,9 +115,6 @@ func (e *emulator) entity(v any, at, path string, k core.Kind) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
 	e.r.origins[path+".name"] = e.origin(at + ".Name")
-	if policies := member(v, "Policies"); policies != nil && e.paths != nil {
-		entry["policies"] = policies
-	}
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
 		switch known := settingOf(k, property); {
@@ -221,11 +217,8 @@ func (e *emulator) list(v any, name, at string) []any {
 }
 
 func (e *emulator) origin(path string) origin {
-	for prefix := path; prefix != ""; prefix = parent(prefix) {
-		if place, ok := e.paths[prefix]; ok {
-			path = place + strings.ReplaceAll(path[len(prefix):], ".Properties", ".properties")
-			break
-		}
+	if e.assumes == nil {
+		path = strings.ReplaceAll(path, ".Properties", ".properties")
 	}
 	return origin{source: e.path, path: path}
 }

@@ -39,8 +39,8 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 		r.origins.overlay(l.origins)
 		merge(values, l.values)
 	}
-	addPolicies(values, policiesOf(strings.FieldsFunc(Variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
-	addPolicies(values, policiesOf(valuesOf(flags, policyFlag), "--"+policyFlag, r), "--"+policyFlag, r)
+	addPolicies(values, policiesOf(strings.FieldsFunc(Variable(environ, policyVariable), isPolicySeparator), policyVariable, r), origin{source: policyVariable}, r)
+	addPolicies(values, policiesOf(valuesOf(flags, policyFlag), "--"+policyFlag, r), origin{source: "--" + policyFlag}, r)
 
 	addContainer(values, environ, containerFile, r)
 	c.Skipped, c.Assumed = addEmulator(values, r)
@@ -83,13 +83,13 @@ func merge(values, over map[string]any) {
 
 func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
 
-func addPolicies(values map[string]any, entries []any, source string, r *report) {
+func addPolicies(values map[string]any, entries []any, from origin, r *report) {
 	list, ok := values["policies"].([]any)
 	if !ok && values["policies"] != nil {
 		return // decode reports the wrong type
 	}
 	for _, e := range entries {
-		r.origins[elementPath("policies", len(list))] = origin{source: source}
+		r.origins[elementPath("policies", len(list))] = from
 		list = append(list, e)
 	}
 	if list != nil {

@@ -91,16 +91,13 @@ func formOfFile(path string, data []byte) (flag string, template any, err error)
 	return fileFlag, nil, nil
 }
 
-// template converts an ARM template to the form of the emulator's file, whose objects have the same
-// properties.
+// template converts an ARM template to the values of a configuration file. Its resources have the
+// same properties as the objects of the emulator's file.
 type template struct {
-	e        *emulator
-	chosen   string // the namespace; "" for the only one
-	queues   []any
-	topics   []any
-	policies []any
-	index    map[string]int // index of each object, by its list's path and its name
-	others   []string       // types of resources of other services
+	e      *emulator
+	chosen string         // the namespace; "" for the only one
+	index  map[string]int // index of each object, by its list's path and its name
+	others []string       // types of resources of other services
 }
 
 func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
@@ -110,8 +107,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	for _, p := range problems {
 		r.addAt(origin{source: path, path: p.Path}, "%s", p.Text)
 	}
-	values := map[string]any{}
-	t := &template{e: &emulator{path: path, r: r, values: values, paths: map[string]string{}}, chosen: o.Namespace, index: map[string]int{}}
+	t := &template{e: &emulator{path: path, r: r, values: map[string]any{}}, chosen: o.Namespace, index: map[string]int{}}
 	t.choose(found)
 	for i := range found {
 		t.add(&found[i])
@@ -120,13 +116,8 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	for _, typ := range slices.Compact(t.others) {
 		t.e.skip("resources of the type %s: Crosstown has no such resource", typ)
 	}
-	t.e.add("queues", t.queues, "Queues", t.e.queue)
-	t.e.add("topics", t.topics, "Topics", t.e.topic)
-	if t.policies != nil {
-		values["policies"] = t.policies
-	}
 	var c Config
-	decode(r, values, reflect.ValueOf(&c.Contents).Elem(), "")
+	decode(r, t.e.values, reflect.ValueOf(&c.Contents).Elem(), "")
 	c.validatePolicies("", &c, r)
 	c.validateEntities("", core.Limits{}, r)
 	return &Source{c.Contents, t.e.skipped}, r.err()
@@ -220,61 +211,58 @@ func (t *template) add(r *arm.Resource) {
 			t.e.skip("property %s of the namespace: a gateway has no such setting", name)
 		}
 	case "queues":
-		queue, at := t.named(&t.queues, "Queues", names[0])
-		fill(queue, r.Properties)
-		t.e.paths[at] = r.Path
+		queue, at := t.named(t.e.values, "queues", names[0], r.Path)
+		maps.Copy(queue, t.e.entity(object(names, r.Properties), r.Path, at, core.Queue))
 	case "topics":
-		topic, at := t.named(&t.topics, "Topics", names[0])
-		fill(topic, r.Properties)
-		t.e.paths[at] = r.Path
-	case "topics/subscriptions", "topics/subscriptions/rules":
-		topic, at := t.named(&t.topics, "Topics", names[0])
-		into, at := t.below(topic, at, "Subscriptions", names[1], r.Path)
-		properties := r.Properties
-		if len(names) > 2 {
-			into, _ = t.below(into, at, "Rules", names[2], r.Path)
-			properties = ruleProperties(properties)
-		}
-		fill(into, properties)
+		topic, at := t.named(t.e.values, "topics", names[0], r.Path)
+		maps.Copy(topic, t.e.entity(object(names, r.Properties), r.Path, at, core.Topic))
+	case "topics/subscriptions":
+		topic, at := t.named(t.e.values, "topics", names[0], "")
+		subscription, at := t.named(topic, at+".subscriptions", names[1], r.Path)
+		maps.Copy(subscription, t.e.entity(object(names, r.Properties), r.Path, at, core.Subscription))
+	case "topics/subscriptions/rules":
+		topic, at := t.named(t.e.values, "topics", names[0], "")
+		subscription, at := t.named(topic, at+".subscriptions", names[1], "")
+		rule, at := t.named(subscription, at+".rules", names[2], r.Path)
+		maps.Copy(rule, t.e.rule(object(names, ruleProperties(r.Properties)), r.Path, at))
 	case "authorizationrules":
-		t.policies = append(t.policies, policyOf(names[0], r))
-		t.e.r.origins[elementPath("policies", len(t.policies)-1)] = origin{source: t.e.path, path: r.Path}
+		addPolicies(t.e.values, []any{policyOf(names[0], r)}, origin{source: t.e.path, path: r.Path}, t.e.r)
 	case "queues/authorizationrules", "topics/authorizationrules":
-		owners, at := &t.topics, "Topics"
-		if kind[0] == 'q' {
-			owners, at = &t.queues, "Queues"
-		}
-		owner, _ := t.named(owners, at, names[0])
-		list, _ := owner["Policies"].([]any)
-		owner["Policies"] = append(list, policyOf(names[1], r))
+		owners, _, _ := strings.Cut(kind, "/")
+		owner, _ := t.named(t.e.values, owners, names[0], "")
+		list, _ := owner["policies"].([]any)
+		owner["policies"] = append(list, policyOf(names[1], r))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Other)) {
 		t.e.skip("%s of %s: Crosstown has no such setting", name, what)
 	}
 }
 
-func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
-	key := at + "/" + core.FoldName(name)
+// named returns the object with a name in the list of owner at the path at, which it adds if there
+// is none, with the object's path. place is the path in the template, or "" for that of an earlier
+// call.
+func (t *template) named(owner map[string]any, at, name, place string) (o map[string]any, path string) {
+	key, member := at+"/"+core.FoldName(name), at[strings.LastIndexByte(at, '.')+1:]
+	list, _ := owner[member].([]any)
 	i, ok := t.index[key]
 	if !ok {
-		i = len(*list)
+		i = len(list)
 		t.index[key] = i
-		*list = append(*list, map[string]any{"Name": name, "Properties": map[string]any{}})
+		o = map[string]any{"name": name}
+		if list = append(list, o); member == "topics" {
+			o["subscriptions"] = []any{}
+		}
+		owner[member] = list
 	}
-	return (*list)[i].(map[string]any), elementPath(at, i)
+	if path = elementPath(at, i); place != "" {
+		t.e.r.origins[path] = origin{source: t.e.path, path: place}
+	}
+	return list[i].(map[string]any), path
 }
 
-// below is named for the list owner[member]. place is the path in the template.
-func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
-	list, _ := owner[member].([]any)
-	o, path = t.named(&list, at+"."+member, name)
-	owner[member] = list
-	t.e.paths[path] = place
-	return o, path
-}
-
-func fill(o, properties map[string]any) {
-	maps.Copy(o["Properties"].(map[string]any), properties)
+// object returns an object of the emulator's file.
+func object(names []string, properties map[string]any) map[string]any {
+	return map[string]any{"Name": names[len(names)-1], "Properties": properties}
 }
 
 func policyOf(name string, r *arm.Resource) map[string]any {
