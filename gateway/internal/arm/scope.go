@@ -1,6 +1,7 @@
 package arm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,95 +242,64 @@ func (s *scope) within(loop string, i int) *scope {
 	return &inner
 }
 
-// resolve evaluates the expressions in v, up to the first error.
-func (s *scope) resolve(v any) (any, error) {
+// resolve evaluates the expressions in v. err is the first error.
+func (s *scope) resolve(v any) (x any, err error) {
+	x = s.evaluated(v, "", func(_, _ string, failed error) { err = cmp.Or(err, failed) })
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// evaluated evaluates the expressions in v, and calls fail for those that cannot be evaluated, which
+// become nil. what is the expression or the name of a loop.
+func (s *scope) evaluated(v any, place string, fail func(place, what string, err error)) any {
 	switch v := v.(type) {
 	case string:
 		if !strings.HasPrefix(v, "[") || !strings.HasSuffix(v, "]") {
-			return v, nil
+			return v
 		}
 		if strings.HasPrefix(v, "[[") {
-			return v[1:], nil
+			return v[1:]
 		}
-		return s.evaluate(v[1 : len(v)-1])
-	case []any:
-		all := make([]any, len(v))
-		for i := range v {
-			var err error
-			if all[i], err = s.resolve(v[i]); err != nil {
-				return nil, err
-			}
-		}
-		return all, nil
-	case map[string]any:
-		all := make(map[string]any, len(v))
-		for _, loop := range loopsOf(v) {
-			name, _ := loop["name"].(string)
-			list, err := s.repeat(loop, "input")
-			if err != nil {
-				return nil, err
-			}
-			all[name] = list
-		}
-		for name := range v {
-			if name == "copy" && loopsOf(v) != nil {
-				continue
-			}
-			var err error
-			if all[name], err = s.resolve(v[name]); err != nil {
-				return nil, err
-			}
-		}
-		return all, nil
-	}
-	return v, nil
-}
-
-// settled evaluates v, and reports what cannot be evaluated. It leaves out such members of objects;
-// in lists they become nil.
-func (s *scope) settled(v any, place string) any {
-	switch v := v.(type) {
-	case map[string]any:
-		return s.settledMembers(v, place, func(string) bool { return true })
-	case []any:
-		all := make([]any, len(v))
-		for i := range v {
-			all[i] = s.settled(v[i], place+"["+strconv.Itoa(i)+"]")
-		}
-		return all
-	case string:
-		x, err := s.resolve(v)
+		x, err := s.evaluate(v[1 : len(v)-1])
 		if err != nil {
-			s.problem(place, "%s cannot be evaluated: %v", v, err)
+			fail(place, v, err)
 		}
 		return x
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = s.evaluated(v[i], place+"["+strconv.Itoa(i)+"]", fail)
+		}
+		return all
+	case map[string]any:
+		return s.members(v, place, func(string) bool { return true }, fail)
 	}
 	return v
 }
 
-func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
-	all := map[string]any{}
-	for i, loop := range loopsOf(v) {
+// members is evaluated for the members of an object that are read. The others stay as they are.
+func (s *scope) members(v map[string]any, place string, reads func(name string) bool, fail func(place, what string, err error)) map[string]any {
+	all, loops := make(map[string]any, len(v)), loopsOf(v)
+	for i, loop := range loops {
 		name, _ := loop["name"].(string)
 		if all[name] = loop; !reads(name) {
 			continue
 		}
 		list, err := s.repeat(loop, "input")
 		if err != nil {
-			s.problem(fmt.Sprintf("%s.copy[%d]", place, i), "the loop of %s cannot be evaluated: %v", name, err)
+			fail(fmt.Sprintf("%s.copy[%d]", place, i), "the loop of "+name, err)
 		}
 		all[name] = list
 	}
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if name == "copy" && loopsOf(v) != nil {
-			continue
-		}
-		x := v[name]
-		if reads(name) {
-			x = s.settled(x, place+"."+name)
-		}
-		if x != nil {
-			all[name] = x
+		switch {
+		case name == "copy" && loops != nil:
+		case reads(name):
+			all[name] = s.evaluated(v[name], place+"."+name, fail)
+		default:
+			all[name] = v[name]
 		}
 	}
 	return all

@@ -180,7 +180,10 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	}
 	found := Resource{Path: place, Types: types, Names: names, Other: map[string]any{}}
 	if found.Properties, _ = r["properties"].(map[string]any); found.Properties != nil {
-		found.Properties = s.settledMembers(found.Properties, place+".properties", func(property string) bool { return s.shared.reads(kindOf(types), property) })
+		found.Properties = s.members(found.Properties, place+".properties", func(property string) bool { return s.shared.reads(kindOf(types), property) }, func(place, what string, err error) {
+			s.problem(place, "%s cannot be evaluated: %v", what, err)
+		})
+		maps.DeleteFunc(found.Properties, func(_ string, v any) bool { return v == nil })
 	}
 	for member, v := range r {
 		if !slices.Contains([]string{"type", "apiVersion", "name", "location", "dependsOn", "condition", "copy", "comments", "resources", "properties", "scope", "metadata"}, member) {
