@@ -2,6 +2,7 @@ package history
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -100,44 +101,28 @@ func (s *series) all(now time.Time) []Sample {
 }
 
 // kept contains all samples of the last hour, and one per minute of the day before.
-type kept[T interface{ at() uint32 }] struct{ fine, coarse ring[T] }
+type kept[T interface{ at() uint32 }] struct{ fine, coarse []T }
 
 func (k *kept[T]) keep(x T) {
-	k.fine.add(x, fineSamples)
-	if n := len(k.coarse.samples); n == 0 || x.at()-k.coarse.last().at() >= uint32(coarse.Seconds()) {
-		k.coarse.add(x, coarseSamples)
+	k.fine = limited(k.fine, x, fineSamples)
+	if n := len(k.coarse); n == 0 || x.at()-k.coarse[n-1].at() >= uint32(coarse.Seconds()) {
+		k.coarse = limited(k.coarse, x, coarseSamples)
 	}
 }
 
+// limited appends x, and removes the oldest of more than most samples.
+func limited[T any](samples []T, x T, most int) []T {
+	return append(slices.Delete(samples, 0, max(0, len(samples)+1-most)), x)
+}
+
 func (k *kept[T]) all(now time.Time) (all []T) {
-	fine := k.fine.all()
-	for _, x := range k.coarse.all() {
-		if len(fine) > 0 && x.at() >= fine[0].at() {
+	for _, x := range k.coarse {
+		if len(k.fine) > 0 && x.at() >= k.fine[0].at() {
 			break
 		}
 		if x.at() > seconds(now.Add(-coarseSamples*coarse)) {
 			all = append(all, x)
 		}
 	}
-	return append(all, fine...)
-}
-
-type ring[T any] struct {
-	samples []T
-	next    int // index for the next sample, once the ring is full
-}
-
-func (r *ring[T]) add(x T, most int) {
-	if len(r.samples) < most {
-		r.samples = append(r.samples, x)
-		return
-	}
-	r.samples[r.next] = x
-	r.next = (r.next + 1) % most
-}
-
-func (r *ring[T]) last() T { return r.samples[(r.next+len(r.samples)-1)%len(r.samples)] }
-
-func (r *ring[T]) all() []T {
-	return append(append(make([]T, 0, len(r.samples)), r.samples[r.next:]...), r.samples[:r.next]...)
+	return append(all, k.fine...)
 }
