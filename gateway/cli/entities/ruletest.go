@@ -21,7 +21,6 @@ import (
 
 type ruleTestOptions struct {
 	command.Flags
-	environ     []string
 	record      string
 	rules       string
 	body        string
@@ -30,7 +29,7 @@ type ruleTestOptions struct {
 }
 
 func ruleTestCommand(environ []string) *cobra.Command {
-	o := ruleTestOptions{environ: environ}
+	var o ruleTestOptions
 	c := &cobra.Command{
 		Use:   "test TOPIC [SUBSCRIPTION]",
 		Short: "Print which rules match a message, and why",

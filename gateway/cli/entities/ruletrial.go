@@ -55,7 +55,7 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	wanted, err := config.Check(o.rules, o.environ)
+	wanted, err := config.Check(o.rules, o.Environ)
 	if err != nil {
 		return command.Usage(err)
 	}

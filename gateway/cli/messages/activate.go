@@ -83,13 +83,10 @@ Listen to find messages.`
 		if len(sum.Absent) > 0 {
 			err = errors.Join(err, fmt.Errorf("%s of %s could not be %s: the state has changed, or the messages were removed (sequence numbers %v)", command.Messages(len(sum.Absent)), b.entity, word, sum.Absent))
 		}
-		switch {
-		case err != nil && sum.Moved == 0:
-			return err
-		case sum.Moved == 0:
+		if err == nil && sum.Moved == 0 {
 			return command.Nothingf("%s: no message is locked", b.entity)
 		}
-		return o.report(c, err, map[string]any{word: sum.Moved, "entity": b.entity}, word+" %s of %s", command.Messages(sum.Moved), b.entity)
+		return o.report(c, sum.Moved, err, map[string]any{word: sum.Moved, "entity": b.entity}, word+" %s of %s", command.Messages(sum.Moved), b.entity)
 	})
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if o.isEmpty() != all {

@@ -182,10 +182,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	m := newRelocation(c, &o.Flags, b, done)
 	m.to, m.dropReasons, m.newIDs = o.to, o.resubmit, o.newIDs
 	err = m.run(c.Context(), numbers)
-	if err != nil && m.moved == 0 {
-		return err
-	}
-	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
+	return o.report(c, m.moved, err, map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
 func (b *browser) numbers(ctx context.Context, s *selection) ([]int64, error) {
@@ -218,7 +215,7 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 		return o.list(c, b)
 	}
 	purged := func(n int, failed error) error {
-		return o.report(c, failed, map[string]any{"purged": n, "from": b.entity}, "purged %s from %s", command.Messages(n), b.entity)
+		return o.report(c, n, failed, map[string]any{"purged": n, "from": b.entity}, "purged %s from %s", command.Messages(n), b.entity)
 	}
 	if o.isEmpty() && o.count == 0 {
 		if err := o.Confirm(c, "remove all dead letters of "+b.entity); err != nil {
@@ -242,8 +239,5 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 	}
 	m := newRelocation(c, &o.Flags, b, "purged")
 	err = m.run(c.Context(), numbers)
-	if err != nil && m.moved == 0 {
-		return err
-	}
-	return purged(m.moved, b.target.Explain(err))
+	return purged(m.moved, err)
 }

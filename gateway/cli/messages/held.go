@@ -65,9 +65,8 @@ are given. The command needs Send, and Listen to find messages.`,
 	}
 	o.bind(c, environ)
 	sure.Bind(c)
-	f := c.Flags()
-	f.BoolVar(&all, "all", false, "cancel all scheduled messages")
-	f.IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
+	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
+	c.Flags().BoolVar(&all, "all", false, "cancel all scheduled messages")
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
 		b.state = new(core.Scheduled)
 		numbers, err := b.numbers(c.Context(), &o.selection)
@@ -80,10 +79,7 @@ are given. The command needs Send, and Listen to find messages.`,
 			}
 		}
 		n, err := b.cancel(c.Context(), numbers, command.NewProgress(c.ErrOrStderr(), "cancelled"))
-		if err != nil && n == 0 {
-			return err
-		}
-		return o.report(c, b.target.Explain(err), map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", command.Messages(n), b.entity)
+		return o.report(c, n, err, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", command.Messages(n), b.entity)
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.isEmpty() != all {
@@ -220,7 +216,10 @@ func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o re
 	}
 	gone := 0
 	for session, some := range numbers {
-		r, err := openReceiver(ctx, b.link, b.entity, o, sessionChoice{id: session, exact: sessions}, 0)
+		if sessions {
+			o.Session = &session
+		}
+		r, err := b.link.Receiver(ctx, b.entity, o)
 		if err != nil {
 			return n, err
 		}

@@ -213,8 +213,12 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 	}
 }
 
-// report prints what was done, and returns failed.
-func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
+// report prints what was done to n messages, unless there are none because of failed, and returns
+// failed.
+func (o *chosen) report(c *cobra.Command, n int, failed error, done map[string]any, format string, args ...any) error {
+	if n == 0 && failed != nil {
+		return failed
+	}
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 

@@ -20,12 +20,11 @@ const hintPatience = 5 * time.Second
 
 type sessionChoice struct {
 	id    string // may be "" even if a session is named, because a session's id may be empty
-	exact bool   // id names a session without a flag
 	next  bool
 	flags *pflag.FlagSet
 }
 
-func (s *sessionChoice) named() bool { return s.exact || s.flags != nil && s.flags.Changed("session") }
+func (s *sessionChoice) named() bool { return s.flags != nil && s.flags.Changed("session") }
 
 func (s *sessionChoice) bind(f *pflag.FlagSet) {
 	s.flags = f

@@ -42,7 +42,7 @@ comparison has failed, and 2 if the command line or FILE is wrong.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
 	bindTarget(&o.Flags, c, environ)
-	o.namespaceSource.bind(c, environ)
+	o.namespaceSource.bind(c)
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON, one object a line")
 	c.Flags().BoolVar(&o.named, "only-named", false, "ignore entities that only the gateway has")
 	return c

@@ -57,7 +57,7 @@ not move messages: use crosstown migrate.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
 	bindTarget(&o.Flags, c, environ)
-	o.namespaceSource.bind(c, environ)
+	o.namespaceSource.bind(c)
 	f := c.Flags()
 	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead of creating entities in a gateway; - is standard output")
 	f.BoolVar(&o.short, "short", false, "with --output: leave out the settings that have their default value")

@@ -18,7 +18,6 @@ type namespaceSource struct {
 	namespace  string
 	parameters []string
 	file       string // of parameters
-	environ    []string
 }
 
 const sourceHelp = `FILE is one of:
@@ -29,8 +28,7 @@ const sourceHelp = `FILE is one of:
     evaluate an expression, the command reports an error with the expression: supply the
     value with --parameter, or with a parameters file (--parameters).`
 
-func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
-	s.environ = environ
+func (s *namespaceSource) bind(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.from, "from", "", "namespace of Azure or of a gateway to read instead of FILE: a connection `string` whose policy has Manage, or the name of a context")
 	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read if FILE has several")
@@ -61,7 +59,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 		}
 		given[name] = value
 	}
-	source, err := config.ReadSource(args[0], config.SourceOptions{Namespace: s.namespace, Parameters: given, File: s.file, Environ: s.environ})
+	source, err := config.ReadSource(args[0], config.SourceOptions{Namespace: s.namespace, Parameters: given, File: s.file, Environ: o.Environ})
 	if err != nil {
 		return nil, "", err
 	}

@@ -18,15 +18,14 @@ const benchIdle = 10 * time.Minute
 
 type benchNamespace struct {
 	command.Flags
-	environ []string
-	target  *command.Target // nil before Find, and for a run with URLs
+	target *command.Target // nil before Find, and for a run with URLs
 }
 
 func Bench(environ []string) *cobra.Command {
-	return bench.Command(nil, &benchNamespace{environ: environ})
+	return bench.Command(nil, &benchNamespace{Flags: command.Flags{Environ: environ}})
 }
 
-func (n *benchNamespace) Bind(c *cobra.Command) { n.BindConnection(c, n.environ) }
+func (n *benchNamespace) Bind(c *cobra.Command) { n.BindConnection(c, n.Environ) }
 
 func (n *benchNamespace) Find(o *bench.Options) (err error) {
 	if len(o.URLs) > 0 {

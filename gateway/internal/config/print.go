@@ -3,9 +3,7 @@ package config
 import (
 	"cmp"
 	"crypto/tls"
-	"fmt"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -24,19 +22,15 @@ var builtIn = map[string]any{
 
 // Check reads a configuration and its certificates, to report all that would prevent a start.
 func Check(path string, environ []string) (*Config, error) {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	Bind(flags)
-	name := fileFlag
-	data, err := os.ReadFile(path)
+	name, template, err := formOfFile(path)
 	if err != nil {
-		return nil, Problems{{origin{source: path}, fmt.Sprintf("%v: specify a file that exists and that the current user may read", err)}}
-	}
-	if name, _, err = formOfFile(path, data); err != nil {
 		return nil, err
 	}
-	if name == "" {
+	if template != nil {
 		return nil, Problems{{origin{source: path}, "the file is an ARM template, which a gateway cannot read: check the file with crosstown import FILE --dry-run"}}
 	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Bind(flags)
 	_ = flags.Set(name, path) // the flag accepts any text
 	c, r := load(flags, environ)
 	if c.TLS.Cert != "" && c.TLS.Key != "" {

@@ -34,18 +34,13 @@ type SourceOptions struct {
 // to other variables. An error is of type Problems.
 func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, Problems{{at, fmt.Sprintf("%v: specify a file that exists and that the current user may read", err)}}
-	}
-	if strings.EqualFold(filepath.Ext(path), ".bicep") {
-		return nil, Problems{{at, "the file is written in Bicep: compile the file with: az bicep build --file " + path + ", then specify the JSON file that this creates"}}
-	}
-	name, template, err := formOfFile(path, data)
-	if err != nil {
+	name, template, err := formOfFile(path)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if template != nil {
+	case strings.EqualFold(filepath.Ext(path), ".bicep"):
+		return nil, Problems{{at, "the file is written in Bicep: compile the file with: az bicep build --file " + path + ", then specify the JSON file that this creates"}}
+	case template != nil:
 		return readTemplate(path, template, &o)
 	}
 	if len(o.Parameters) > 0 || o.File != "" {
@@ -72,9 +67,13 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	return nil, Problems{{at, fmt.Sprintf("the file has no namespace %q: the gateway's own is %q, and others are listed under namespaces", o.Namespace, c.Namespace)}}
 }
 
-// formOfFile returns the flag for a file of this form, or the content of an ARM template. If a
-// .json file does not contain JSON, the error is of type Problems.
-func formOfFile(path string, data []byte) (flag string, template any, err error) {
+// formOfFile returns the flag for a file of this form, or the content of an ARM template. If the
+// file cannot be read, or a .json file does not contain JSON, the error is of type Problems.
+func formOfFile(path string) (flag string, template any, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", nil, Problems{{origin{source: path}, fmt.Sprintf("%v: specify a file that exists and that the current user may read", err)}}
+	}
 	r := &report{}
 	document := parseJSON(path, data, r)
 	if document == nil && strings.EqualFold(filepath.Ext(path), ".json") {

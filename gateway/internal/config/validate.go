@@ -222,9 +222,7 @@ func (p *Policy) validate(path string, r *report) {
 	if p.Name == "" || strings.ContainsAny(p.Name, ";&= ") {
 		r.add(path+".name", "%q is not a valid policy name: use letters, digits and hyphens", p.Name)
 	}
-	switch {
-	case p.Key == "": // the policy has a certificate, or the problem is reported already
-	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
+	if p.Key != "" && strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n") { // without a key, the policy has a certificate, or the problem is reported already
 		r.add(path+".key", "the key of policy %q contains a space or a semicolon, which connection strings do not allow: generate a key with: openssl rand -base64 32", p.Name)
 	}
 	r.require(path+".rights", p.Rights != 0, "policy %q has no rights: add Send, Listen or Manage", p.Name)
