@@ -38,6 +38,8 @@ const (
 
 func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription", "Schedule"}[k] }
 
+func (k Kind) Word() string { return strings.ToLower(k.String()) }
+
 // Settings are the settings of an entity, under the names of the Service Bus management API. A
 // setting that a kind of entity does not have keeps its default.
 type Settings struct {

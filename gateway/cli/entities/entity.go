@@ -17,14 +17,13 @@ import (
 
 type kind struct {
 	core.Kind
-	word  string
 	names string // of the arguments
 }
 
 var (
-	queues        = kind{core.Queue, "queue", "NAME"}
-	topics        = kind{core.Topic, "topic", "NAME"}
-	subscriptions = kind{core.Subscription, "subscription", "TOPIC NAME"}
+	queues        = kind{core.Queue, "NAME"}
+	topics        = kind{core.Topic, "NAME"}
+	subscriptions = kind{core.Subscription, "TOPIC NAME"}
 )
 
 func Queue(environ []string) *cobra.Command {
@@ -42,7 +41,7 @@ func Queue(environ []string) *cobra.Command {
 		queues.list(environ, "list", "List queues with their message counts"),
 		queues.show(environ, "Show the settings and message counts of a queue"),
 		queues.delete(environ, "Delete a queue with all its messages"),
-		messages.Purge(environ, queues.names, queues.word),
+		messages.Purge(environ, queues.names, queues.Word()),
 	)
 	return queue
 }
@@ -84,7 +83,7 @@ func Subscription(environ []string) *cobra.Command {
 		subscriptions.list(environ, "list TOPIC", "List the subscriptions of a topic with their message counts"),
 		subscriptions.show(environ, "Show the settings and message counts of a subscription"),
 		subscriptions.delete(environ, "Delete a subscription with all its messages"),
-		messages.Purge(environ, subscriptions.names, subscriptions.word),
+		messages.Purge(environ, subscriptions.names, subscriptions.Word()),
 	)
 	return subscription
 }
@@ -104,14 +103,14 @@ func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra
 			s.SupportOrdering = false // several partitions have no common order
 		}
 		_, err = m.CreateEntity(ctx, command.AnyIdentity, k.Kind, m.name(), s, rule)
-		return m.done(err, "created", k.word, m.name())
+		return m.done(err, "created", k.Word(), m.name())
 	})
 	config.BindSettings(c.Flags(), k.Kind)
 	return c
 }
 
 func (k *kind) update(environ []string) *cobra.Command {
-	c := managing(environ, "update "+k.names, "Change the given settings of a "+k.word, func(ctx context.Context, m *manager) error {
+	c := managing(environ, "update "+k.names, "Change the given settings of a "+k.Word(), func(ctx context.Context, m *manager) error {
 		given, err := config.Decode(m.command.Flags(), k.Kind)
 		if err != nil {
 			return err
@@ -122,7 +121,7 @@ func (k *kind) update(environ []string) *cobra.Command {
 		}
 		given.Apply(&e.Settings)
 		_, err = m.UpdateEntity(ctx, command.AnyIdentity, m.name(), e.Settings)
-		return m.done(err, "updated", k.word, m.name())
+		return m.done(err, "updated", k.Word(), m.name())
 	})
 	config.BindSettings(c.Flags(), k.Kind)
 	return c
@@ -134,10 +133,10 @@ func (k *kind) delete(environ []string, short string) *cobra.Command {
 		if err := k.check(ctx, m); err != nil {
 			return err
 		}
-		if err := sure.ConfirmDelete(m.command, fmt.Sprintf("delete the %s %s", k.word, m.name()), func() (int64, error) { return k.holds(ctx, m) }); err != nil {
+		if err := sure.ConfirmDelete(m.command, fmt.Sprintf("delete the %s %s", k.Word(), m.name()), func() (int64, error) { return k.holds(ctx, m) }); err != nil {
 			return err
 		}
-		return m.done(m.DeleteEntity(ctx, command.AnyIdentity, m.name()), "deleted", k.word, m.name())
+		return m.done(m.DeleteEntity(ctx, command.AnyIdentity, m.name()), "deleted", k.Word(), m.name())
 	})
 	sure.Bind(c)
 	return c
@@ -189,7 +188,7 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 		return e, rt, err
 	}
 	e, rt, err = m.Entity(ctx, command.AnyIdentity, m.name())
-	return e, rt, missing(err, k.word, m.name())
+	return e, rt, missing(err, k.Word(), m.name())
 }
 
 // check refuses an entity of another kind, such as a queue for a command about topics: the gateway
@@ -205,8 +204,7 @@ func (k *kind) check(ctx context.Context, m *manager) error {
 		return command.Usagef("%q is a sub-queue: specify the queue or subscription that it belongs to", m.name())
 	}
 	if e, _, err := m.Entity(ctx, command.AnyIdentity, m.name()); err == nil && e.Kind != k.Kind {
-		other := strings.ToLower(e.Kind.String())
-		return fmt.Errorf("%q is a %s: use the command crosstown %[2]s", m.name(), other)
+		return fmt.Errorf("%q is a %s: use the command crosstown %[2]s", m.name(), e.Kind.Word())
 	}
 	return nil
 }

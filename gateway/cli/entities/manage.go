@@ -105,7 +105,7 @@ func (c *counts) columns() (titles []string, values []any) {
 func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
 	model := countsOf(k.Kind, "", new(core.Runtime))
 	titles, _ := model.columns()
-	rows := m.Rows(m.command, strings.ToUpper(k.word+"\t"+strings.Join(titles, "\t")))
+	rows := m.Rows(m.command, strings.ToUpper(k.Word()+"\t"+strings.Join(titles, "\t")))
 	for i := range all {
 		name := all[i].Name
 		if _, own, ok := core.SplitSubscription(name); ok {

@@ -70,7 +70,7 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 	err = declaration.Declare(c.Context(), admin, contents, declaration.Options{DryRun: true, Report: func(r declaration.Report) {
 		named[core.FoldName(r.Entity)] = true
 		if r.Did == declaration.Created {
-			all = append(all, shownDifference{r.Entity, kindWord(r.Kind), "exists", "none"})
+			all = append(all, shownDifference{r.Entity, r.Kind.Word(), "exists", "none"})
 		}
 		for _, n := range r.Differs {
 			all = append(all, shownDifference{n.Entity, n.Property, n.Declared, n.There})
@@ -81,7 +81,7 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 		there, err = declaration.Described(c.Context(), admin, command.AnyIdentity)
 		for i := range there {
 			if e := &there[i]; !named[core.FoldName(e.Name)] {
-				all = append(all, shownDifference{e.Name, kindWord(e.Kind), "none", "exists"})
+				all = append(all, shownDifference{e.Name, e.Kind.Word(), "none", "exists"})
 			}
 		}
 	}
@@ -104,5 +104,3 @@ func shownValue(text string) string {
 	}
 	return text
 }
-
-func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }

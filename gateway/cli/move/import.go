@@ -111,10 +111,10 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	kind := map[bool]string{true: "would be ", false: ""}[o.dryRun && r.Did != declaration.Same && r.Did != declaration.Differs]
 	switch r.Did {
 	case declaration.Created:
-		_, _ = fmt.Fprintf(w, "%s%s %s %s\n", kind, r.Did, kindWord(r.Kind), r.Entity)
+		_, _ = fmt.Fprintf(w, "%s%s %s %s\n", kind, r.Did, r.Kind.Word(), r.Entity)
 	case declaration.Changed, declaration.Differs:
 		for _, n := range r.Differs {
-			_, _ = fmt.Fprintf(w, "%s%s %s %s: %s: %s in the source, %s in the gateway\n", kind, r.Did, kindWord(r.Kind), r.Entity, n.Property, shownValue(n.Declared), shownValue(n.There))
+			_, _ = fmt.Fprintf(w, "%s%s %s %s: %s: %s in the source, %s in the gateway\n", kind, r.Did, r.Kind.Word(), r.Entity, n.Property, shownValue(n.Declared), shownValue(n.There))
 		}
 	}
 	for _, p := range r.NewKeys {

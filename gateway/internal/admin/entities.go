@@ -2,7 +2,6 @@ package admin
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -102,7 +101,7 @@ func (a *API) listEntities(c *call, l core.Listing) (all []api.Entity, err error
 			return all, err
 		}
 		for i := range es {
-			all = append(all, api.Entity{Name: es[i].Name, Kind: strings.ToLower(es[i].Kind.String()), Status: string(es[i].Settings.Status), Runtime: counts[i]})
+			all = append(all, api.Entity{Name: es[i].Name, Kind: es[i].Kind.Word(), Status: string(es[i].Settings.Status), Runtime: counts[i]})
 		}
 	}
 }

@@ -217,7 +217,7 @@ func settingsOf(k core.Kind) (all []setting) {
 	t := reflect.TypeFor[EntitySettings]()
 	for i, s := range settings(t) {
 		if f := fields(t)[i]; core.SettingNamed(f.Name).Kinds.Has(k) {
-			s.usage = cmp.Or(f.Tag.Get(kindWord(k)), s.usage)
+			s.usage = cmp.Or(f.Tag.Get(k.Word()), s.usage)
 			all = append(all, s)
 		}
 	}
@@ -232,8 +232,6 @@ func settingOf(k core.Kind, name string) *setting {
 	}
 	return nil
 }
-
-func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }
 
 var entityKinds = map[reflect.Type]core.Kind{
 	reflect.TypeFor[Queue](): core.Queue, reflect.TypeFor[Topic](): core.Topic, reflect.TypeFor[Subscription](): core.Subscription,

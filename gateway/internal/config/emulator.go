@@ -119,7 +119,7 @@ func (e *emulator) entity(v any, at, path string, k core.Kind) map[string]any {
 	for property, v := range given {
 		switch known := settingOf(k, property); {
 		case known == nil:
-			e.skip("property %s of %s %v: the setting does not exist", property, kindWord(k), name)
+			e.skip("property %s of %s %v: the setting does not exist", property, k.Word(), name)
 		case v == nil || v == "": // the emulator's sample file writes "" for no forwarding
 		default:
 			entry[known.path] = v

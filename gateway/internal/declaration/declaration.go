@@ -51,7 +51,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 			break
 		}
 		if err := d.see(ctx, w); err != nil {
-			errs = append(errs, fmt.Errorf("cannot apply the configured %s %s: %w", w.word(), w.name, err))
+			errs = append(errs, fmt.Errorf("cannot apply the configured %s %s: %w", w.Kind.Word(), w.name, err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
 				break // the others would fail in the same way
 			}
@@ -59,7 +59,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	}
 	for _, u := range d.unforwarded {
 		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
-			errs = append(errs, fmt.Errorf("cannot set the forwarding of the configured %s %s: %w", u.word(), u.name, err))
+			errs = append(errs, fmt.Errorf("cannot set the forwarding of the configured %s %s: %w", u.Kind.Word(), u.name, err))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)

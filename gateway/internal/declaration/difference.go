@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -30,7 +29,7 @@ const none = "none"
 // compare ignores settings that the declaration leaves out.
 func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.Kind {
-		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil
+		return []Difference{{Entity: w.name, Property: "kind", Declared: w.Kind.Word(), There: held.Kind.Word(), Fixed: true}}, nil
 	}
 	declared, there := w.settings(), held.Settings
 	there.MaxSizeInMegabytes = config.OwnSize(&there)
@@ -157,7 +156,7 @@ func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, 
 	var errs []error
 	for _, n := range differs {
 		if n.Fixed {
-			errs = append(errs, fmt.Errorf("%s is %s, but configured as %s, and cannot be changed: move the messages away and delete the %s, so that the gateway creates it again, or configure %[2]s", n.Property, n.There, n.Declared, strings.ToLower(held.Kind.String())))
+			errs = append(errs, fmt.Errorf("%s is %s, but configured as %s, and cannot be changed: move the messages away and delete the %s, so that the gateway creates it again, or configure %[2]s", n.Property, n.There, n.Declared, held.Kind.Word()))
 		}
 	}
 	if len(errs) > 0 || d.DryRun {

@@ -5,7 +5,6 @@ package declaration
 
 import (
 	"context"
-	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -28,8 +27,6 @@ type wanted struct {
 	config.Declared
 	name string // with the topic of a subscription
 }
-
-func (w *wanted) word() string { return strings.ToLower(w.Kind.String()) }
 
 func (w *wanted) settings() core.Settings {
 	s := core.DefaultSettings(w.Kind)

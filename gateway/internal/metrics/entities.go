@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +43,7 @@ func (c *entities) collect(s *scrape) {
 	s.gauge("store_up", "1 if the store answered when messages were last counted.", truth(c.up))
 	s.gauge("schedules_failing", "Schedules whose due tick this gateway could not send.", float64(c.source.FailingSchedules()))
 	for k, n := range c.kinds {
-		s.gauge("entities", "Queues, topics and subscriptions, including those without their own series.", float64(n), "kind", strings.ToLower(core.Kind(k).String()))
+		s.gauge("entities", "Queues, topics and subscriptions, including those without their own series.", float64(n), "kind", core.Kind(k).Word())
 	}
 	for i := range c.counts {
 		showHolding(s, &c.counts[i], now)
