@@ -74,11 +74,9 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 		if len(args) > 1 && !strings.EqualFold(s.Name, args[1]) {
 			continue
 		}
-		after := make([]core.Rule, len(s.Rules))
-		for i := range s.Rules {
-			if after[i], err = s.Rules[i].Rule(); err != nil {
-				return command.Usage(err)
-			}
+		after, err := config.Compiled(s.Rules)
+		if err != nil {
+			return command.Usage(err)
 		}
 		if len(after) == 0 {
 			after = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}

@@ -90,14 +90,11 @@ func liveContents(ctx context.Context, t *command.Target, defaults bool, notes *
 }
 
 func count(c *config.Contents) string {
-	subscriptions, rules := 0, 0
-	for _, t := range c.Topics {
-		subscriptions += len(t.Subscriptions)
-		for _, s := range t.Subscriptions {
-			rules += len(s.Rules)
-		}
+	all, rules := c.Declared(), 0
+	for i := range all {
+		rules += len(all[i].Rules)
 	}
-	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
+	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(len(all)-len(c.Queues)-len(c.Topics), "subscription"), command.Plural(rules, "rule"))
 }
 
 // A management API can neither read nor change the policies of the namespace, so they are only

@@ -83,7 +83,8 @@ func (given *EntitySettings) Given() (all []*core.Setting) {
 	return all
 }
 
-// Declared is a configured queue, topic or subscription.
+// Declared is a configured queue, topic or subscription. Without a list of policies or rules, the
+// entity may have any.
 type Declared struct {
 	Kind  core.Kind
 	Topic string // of a subscription
@@ -120,6 +121,13 @@ func (d *Declared) Apply(s *core.Settings) {
 	if len(d.Policies) > 0 {
 		s.AuthorizationRules = accessRules(d.Policies)
 	}
+}
+
+// Complete returns the settings of a new entity.
+func (d *Declared) Complete() core.Settings {
+	s := core.DefaultSettings(d.Kind)
+	d.Apply(&s)
+	return s
 }
 
 // Path returns the name of a queue or topic, and that of a subscription after its topic's.

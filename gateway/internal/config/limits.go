@@ -50,8 +50,7 @@ func (c *Config) validateLimits(r *report) {
 }
 
 func (d *Declared) validateLimits(limits *core.Limits, r *report) {
-	s := core.DefaultSettings(d.Kind)
-	d.Apply(&s)
+	s := d.Complete()
 	if limits.Tier == "" || s.EnablePartitioning && !limits.IsUnpartitioned {
 		return // only the broker knows whether the entity's size is one partition's or the sum
 	}

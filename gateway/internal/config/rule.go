@@ -67,6 +67,18 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
+// Compiled returns the rules for the broker, up to the first error.
+func Compiled(rules []Rule) ([]core.Rule, error) {
+	all := make([]core.Rule, len(rules))
+	for i := range rules {
+		var err error
+		if all[i], err = rules[i].Rule(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // call returns the SQL condition that calls plugin with the parameters, under the names @p1, @p2
 // and so on: see numbered.
 func call(plugin string, parameters map[string]any) string {

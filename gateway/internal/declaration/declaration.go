@@ -43,7 +43,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 		o.Report = func(Report) {}
 	}
 	d := declaration{Options: o, admin: admin}
-	ordered := inOrder(wantedOf(c))
+	ordered := inOrder(c.Declared())
 	var errs []error
 	for i := range ordered {
 		w := &ordered[i]
@@ -51,15 +51,15 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 			break
 		}
 		if err := d.see(ctx, w); err != nil {
-			errs = append(errs, fmt.Errorf("cannot apply the configured %s %s: %w", w.Kind.Word(), w.name, err))
+			errs = append(errs, fmt.Errorf("cannot apply the configured %s %s: %w", w.Kind.Word(), w.Path(), err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
 				break // the others would fail in the same way
 			}
 		}
 	}
 	for _, u := range d.unforwarded {
-		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
-			errs = append(errs, fmt.Errorf("cannot set the forwarding of the configured %s %s: %w", u.Kind.Word(), u.name, err))
+		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.Path(), u.complete); err != nil {
+			errs = append(errs, fmt.Errorf("cannot set the forwarding of the configured %s %s: %w", u.Kind.Word(), u.Path(), err))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)
@@ -72,12 +72,12 @@ type declaration struct {
 }
 
 type unforwarded struct {
-	wanted
+	config.Declared
 	complete core.Settings // with the destination
 }
 
-func (d *declaration) see(ctx context.Context, w *wanted) error {
-	held, _, err := d.admin.Entity(ctx, d.Identity, w.name)
+func (d *declaration) see(ctx context.Context, w *config.Declared) error {
+	held, _, err := d.admin.Entity(ctx, d.Identity, w.Path())
 	if core.CodeOf(err) == core.NotFound {
 		if d.DryRun {
 			d.report(w, Report{Did: Created})
@@ -86,7 +86,7 @@ func (d *declaration) see(ctx context.Context, w *wanted) error {
 		if err = d.create(ctx, w); !errors.Is(err, core.AlreadyExists) {
 			return err
 		}
-		held, _, err = d.admin.Entity(ctx, d.Identity, w.name) // another gateway has created it
+		held, _, err = d.admin.Entity(ctx, d.Identity, w.Path()) // another gateway has created it
 	}
 	if err != nil {
 		return err
@@ -108,13 +108,13 @@ func (d *declaration) see(ctx context.Context, w *wanted) error {
 	return nil
 }
 
-func (d *declaration) report(w *wanted, r Report) {
-	r.Entity, r.Kind = w.name, w.Kind
+func (d *declaration) report(w *config.Declared, r Report) {
+	r.Entity, r.Kind = w.Path(), w.Kind
 	d.Report(r)
 }
 
-func (d *declaration) create(ctx context.Context, w *wanted) error {
-	settings := w.settings()
+func (d *declaration) create(ctx context.Context, w *config.Declared) error {
+	settings := w.Complete()
 	made := completeKeys(&settings, nil)
 	complete, late := settings, d.forwardsToMissing(ctx, &settings)
 	if late {
@@ -160,12 +160,12 @@ func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	return made
 }
 
-func (d *declaration) make(ctx context.Context, w *wanted, settings core.Settings) error {
+func (d *declaration) make(ctx context.Context, w *config.Declared, settings core.Settings) error {
 	if w.Kind != core.Subscription {
-		_, err := d.admin.CreateEntity(ctx, d.Identity, w.Kind, w.name, settings, nil)
+		_, err := d.admin.CreateEntity(ctx, d.Identity, w.Kind, w.Path(), settings, nil)
 		return err
 	}
-	rules, err := w.compiled()
+	rules, err := config.Compiled(w.Rules)
 	if err != nil {
 		return err
 	}
@@ -175,18 +175,18 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 	} else if w.Rules != nil { // the subscription must receive no messages until this rule is deleted
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
-	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.name, settings, first); err != nil {
+	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.Path(), settings, first); err != nil {
 		return err
 	}
 	if len(rules) == 0 && w.Rules != nil {
-		return d.admin.DeleteRule(ctx, d.Identity, w.name, core.DefaultRuleName)
+		return d.admin.DeleteRule(ctx, d.Identity, w.Path(), core.DefaultRuleName)
 	}
 	return d.add(ctx, w, rules[min(1, len(rules)):])
 }
 
-func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) error {
+func (d *declaration) add(ctx context.Context, w *config.Declared, rules []core.Rule) error {
 	for _, r := range rules {
-		if _, err := d.admin.CreateRule(ctx, d.Identity, w.name, r); err != nil {
+		if _, err := d.admin.CreateRule(ctx, d.Identity, w.Path(), r); err != nil {
 			return fmt.Errorf("cannot create rule %s: %w", r.Name, err)
 		}
 	}
@@ -196,12 +196,12 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 // finish adds missing rules if a gateway was interrupted while it created the subscription. Each
 // new rule increases the revision by one, so the revision equals the number of rules until a client
 // changes the subscription. A management API returns no revision: finish then does nothing.
-func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
-	rules, err := w.compiled()
+func (d *declaration) finish(ctx context.Context, w *config.Declared, held *core.Entity) error {
+	rules, err := config.Compiled(w.Rules)
 	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {
 		return err
 	}
-	there, err := d.admin.Rules(ctx, d.Identity, w.name, 0, len(rules))
+	there, err := d.admin.Rules(ctx, d.Identity, w.Path(), 0, len(rules))
 	if err != nil || len(there) != int(held.Revision) {
 		return err
 	}

@@ -27,11 +27,11 @@ type Difference struct {
 const none = "none"
 
 // compare ignores settings that the declaration leaves out.
-func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
+func (d *declaration) compare(ctx context.Context, w *config.Declared, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.Kind {
-		return []Difference{{Entity: w.name, Property: "kind", Declared: w.Kind.Word(), There: held.Kind.Word(), Fixed: true}}, nil
+		return []Difference{{Entity: w.Path(), Property: "kind", Declared: w.Kind.Word(), There: held.Kind.Word(), Fixed: true}}, nil
 	}
-	declared, there := w.settings(), held.Settings
+	declared, there := w.Complete(), held.Settings
 	there.MaxSizeInMegabytes = config.OwnSize(&there)
 	for _, g := range w.Given() {
 		a, b := shownSetting(g, &declared), shownSetting(g, &there)
@@ -39,22 +39,22 @@ func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity)
 			continue
 		}
 		if a != b {
-			all = append(all, Difference{Entity: w.name, Property: spelling.Hyphenated(g.Name), Declared: a, There: b, Fixed: g.Fixed})
+			all = append(all, Difference{Entity: w.Path(), Property: spelling.Hyphenated(g.Name), Declared: a, There: b, Fixed: g.Fixed})
 		}
 	}
 	if w.Policies != nil {
-		all = append(all, policyDifferences(w.name, declared.AuthorizationRules, there.AuthorizationRules)...)
+		all = append(all, policyDifferences(w.Path(), declared.AuthorizationRules, there.AuthorizationRules)...)
 	}
 	if w.Kind == core.Subscription && w.Rules != nil {
-		rules, err := w.compiled()
+		rules, err := config.Compiled(w.Rules)
 		if err != nil {
 			return nil, err
 		}
-		held, err := allRules(ctx, d.admin, d.Identity, w.name)
+		held, err := allRules(ctx, d.admin, d.Identity, w.Path())
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, ruleDifferences(w.name, rules, held)...)
+		all = append(all, ruleDifferences(w.Path(), rules, held)...)
 	}
 	return all, nil
 }
@@ -152,7 +152,7 @@ func allRules(ctx context.Context, admin Admin, id core.Identity, subscription s
 	}
 }
 
-func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, differs []Difference) error {
+func (d *declaration) update(ctx context.Context, w *config.Declared, held *core.Entity, differs []Difference) error {
 	var errs []error
 	for _, n := range differs {
 		if n.Fixed {
@@ -171,7 +171,7 @@ func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, 
 	}
 	made := completeKeys(&settings, held.Settings.AuthorizationRules)
 	if slices.ContainsFunc(differs, func(n Difference) bool { return n.rule == nil && n.drop == "" }) {
-		if _, err := d.admin.UpdateEntity(ctx, d.Identity, w.name, settings); err != nil {
+		if _, err := d.admin.UpdateEntity(ctx, d.Identity, w.Path(), settings); err != nil {
 			return err
 		}
 	}
@@ -179,11 +179,11 @@ func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, 
 		var err error
 		switch {
 		case n.rule != nil && n.There == none:
-			_, err = d.admin.CreateRule(ctx, d.Identity, w.name, *n.rule)
+			_, err = d.admin.CreateRule(ctx, d.Identity, w.Path(), *n.rule)
 		case n.rule != nil:
-			_, err = d.admin.UpdateRule(ctx, d.Identity, w.name, *n.rule)
+			_, err = d.admin.UpdateRule(ctx, d.Identity, w.Path(), *n.rule)
 		case n.drop != "":
-			err = d.admin.DeleteRule(ctx, d.Identity, w.name, n.drop)
+			err = d.admin.DeleteRule(ctx, d.Identity, w.Path(), n.drop)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.Property, err)

@@ -23,8 +23,8 @@ func TestEntitiesComeBehindThoseThatTheyNeed(t *testing.T) {
 		Topics: []config.Topic{{Name: "topic", Subscriptions: []config.Subscription{{Name: "sub"}}}},
 	}
 	var got []string
-	for _, w := range inOrder(wantedOf(c)) {
-		got = append(got, w.name)
+	for _, w := range inOrder(c.Declared()) {
+		got = append(got, w.Path())
 	}
 	if want := []string{"free", "topic", "third", "second", "first", "trip", "round", "topic/Subscriptions/sub"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

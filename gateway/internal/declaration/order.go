@@ -22,40 +22,21 @@ type Admin interface {
 	Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error)
 }
 
-// wanted is a declared entity. If nil, its policies and rules are not compared.
-type wanted struct {
-	config.Declared
-	name string // with the topic of a subscription
-}
-
-func (w *wanted) settings() core.Settings {
-	s := core.DefaultSettings(w.Kind)
-	w.Apply(&s)
-	return s
-}
-
-func wantedOf(c *config.Contents) (all []wanted) {
-	for _, d := range c.Declared() {
-		all = append(all, wanted{d, d.Path()})
-	}
-	return all
-}
-
 // inOrder sorts entities so that each comes after those that it needs. In a cycle, one entity comes
 // too early.
-func inOrder(declared []wanted) []wanted {
+func inOrder(declared []config.Declared) []config.Declared {
 	byName := make(map[string]int, len(declared))
 	for i := range declared {
-		byName[core.FoldName(declared[i].name)] = i
+		byName[core.FoldName(declared[i].Path())] = i
 	}
-	seen, ordered := make([]bool, len(declared)), make([]wanted, 0, len(declared))
+	seen, ordered := make([]bool, len(declared)), make([]config.Declared, 0, len(declared))
 	var visit func(i int)
 	visit = func(i int) {
 		if seen[i] {
 			return
 		}
 		seen[i] = true
-		s := declared[i].settings()
+		s := declared[i].Complete()
 		for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo, declared[i].Topic} {
 			if j, ok := byName[core.FoldName(core.ResourcePath(to))]; ok {
 				visit(j)
@@ -67,15 +48,4 @@ func inOrder(declared []wanted) []wanted {
 		visit(i)
 	}
 	return ordered
-}
-
-func (w *wanted) compiled() ([]core.Rule, error) {
-	rules := make([]core.Rule, len(w.Rules))
-	for i := range w.Rules {
-		var err error
-		if rules[i], err = w.Rules[i].Rule(); err != nil {
-			return nil, err
-		}
-	}
-	return rules, nil
 }
