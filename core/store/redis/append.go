@@ -285,7 +285,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 // addEntries stores the messages. If hand is nil, it wakes other gateways that wait for messages;
 // otherwise, it locks messages for hand's receiver.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
-	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
+	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id, len(messages))
 	opened := s.recents.opened.Load()
 	swept := redis.NewCmd(ctx, script.Sweep.With(sh.features).Command(sweepKeys, sweepArgs...)...)
 	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.Head, "s", len(messages))

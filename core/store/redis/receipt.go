@@ -9,7 +9,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 	"github.com/crosstown-mq/crosstown/internal/wake"
 )
 
@@ -77,5 +76,5 @@ func (r *receipt) arguments(keys, args []any) ([]any, []any) {
 	if r == nil || r.key == "" {
 		return keys, args
 	}
-	return append(keys, r.key), append(args, r.id, server.Flag(r.lost != nil))
+	return append(keys, r.key), append(args, r.id)
 }

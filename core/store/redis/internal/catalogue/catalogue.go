@@ -239,7 +239,7 @@ func (s *Catalogue) leaveTopic(ctx context.Context, e *core.Entity, r core.Ref) 
 }
 
 func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
-	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
+	err = s.withCatalogue(ctx, "read entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		es, err := s.read(ctx, &k, folded)
 		if err == nil && len(es) == 0 {
 			err = core.NotFound
@@ -262,7 +262,7 @@ func (s *Catalogue) read(ctx context.Context, k *keyspace.Catalogue, names ...an
 }
 
 func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
-	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
+	err = s.withCatalogue(ctx, "read topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		reply, err := s.server.Eval(ctx, script.TopicGet, k.All(), folded)
 		if err != nil {
 			return err
@@ -313,7 +313,7 @@ func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listi
 	if l.Kind == core.Subscription {
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
-	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
+	err = s.withCatalogue(ctx, "list entities of", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		members, err := s.server.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
 			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
 		}).Result()

@@ -36,7 +36,7 @@ func (s *Catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core
 }
 
 func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
-	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
+	err = s.withRegistry(ctx, "read namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		value, err := s.server.RDB.HGet(ctx, k.Namespaces, folded).Result()
 		if conn.IsNil(err) {
 			return core.NotFound
@@ -54,7 +54,7 @@ func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns [
 	if after != "" {
 		from = "(" + core.FoldName(after)
 	}
-	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k keyspace.Registry, _ string) error {
+	err = s.withRegistry(ctx, "list namespaces", "", func(ctx context.Context, k keyspace.Registry, _ string) error {
 		for len(ns) < top {
 			want := top - len(ns)
 			names, err := s.server.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()

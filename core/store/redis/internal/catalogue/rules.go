@@ -53,7 +53,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 	if end := int64(skip) + int64(top) - 1; end >= 0 { // end is negative after an overflow: then list all rules
 		last = end
 	}
-	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
+	err = s.withCatalogue(ctx, "list rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		members, err := s.server.RDB.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
 		if err == nil {
 			rules, err = parseRules(e.Name, members)
@@ -64,7 +64,7 @@ func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (ru
 }
 
 func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
-	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
+	err = s.withCatalogue(ctx, "read rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		folded := core.FoldName(name)
 		members, err := s.server.RDB.ZRangeByLex(ctx, k.RulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
 		if err != nil {

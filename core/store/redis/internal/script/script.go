@@ -245,7 +245,7 @@ func (s *Script) Variants() (sources, shas []string) {
 
 func (s *Script) Fits(keys, args int) bool {
 	if s.Receipted {
-		keys, args = keys-1, args-2
+		keys, args = keys-1, args-1
 	}
 	extra := args - s.fixed
 	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)

@@ -15,7 +15,8 @@
 --                             d, a sweep sets it, and without it the next script sweeps. In a
 --                             topic's head, v is the version of its subscriptions, and c equals s;
 --                             messages that become due go to again, behind those that were
---                             delivered
+--                             delivered. u has the first number and the count of messages that
+--                             the next sweep removes, because their call was repeated before it ran
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms). A message that is
 --                             delayed after a failed delivery has no nonce; one that was released
 --                             with a delay has an r instead. A * behind the nonce marks a block of

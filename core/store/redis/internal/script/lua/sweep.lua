@@ -289,11 +289,23 @@ end
 
 local never = 9007199254740991
 
+-- removeRepeated removes messages that a call stored although its repetition had already run.
+local function removeRepeated()
+  local first, n = string.match(call('HGET', head, 'u') or '', '^(%d+) (%d+)$')
+  if not first then return end
+  call('HDEL', head, 'u')
+  for at = first, first + n - 1 do
+    call('XDEL', stream, format('0-%d', at))
+    call('ZADD', holes, at, format('%d', at))
+  end
+end
+
 -- sweep ends expired locks, activates scheduled messages and ends expired messages. It returns
 -- false if more is due; the caller then returns 'more'.
 local function sweep()
   due = tonumber(call('HGET', head, 'd') or 0)
   if due > now then return true end
+  removeRepeated()
   local done = (not session or session.sweep()) and endExpired() and runDue(scheduled, 'activate') and
     (not canExpire or runDue(expiry, 'expireDue'))
   if not done then return false end

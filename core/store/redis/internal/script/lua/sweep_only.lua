@@ -4,7 +4,7 @@
 -- ARGV[1..4]  as in state.lua
 -- ARGV[5] ask  1: also return the next due time
 -- Before commands that store messages, the last key and ARGV[6] are a receipt and an id as in
--- receipt.lua.
+-- receipt.lua, and ARGV[7] is the number of messages.
 -- Returns {'ok', ms when the next is due or 0} | {'more'}: call again
 local done = sweep()
 wake()
