@@ -13,9 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Config is the whole configuration. Settings have the names of the file: tls.cert is the flag
-// --tls-cert and the variable CROSSTOWN_TLS_CERT. Settings with a usage text have a flag; all
-// except lists of structures have a variable.
+// Config is the whole configuration. The tag config is the name of a setting in the file. tls.cert
+// in the file is also the flag --tls-cert and the variable CROSSTOWN_TLS_CERT. A setting with a
+// usage text has a flag. Every setting has a variable, except lists of structures.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -58,7 +58,7 @@ type Config struct {
 type TLS struct {
 	Cert string `config:"cert" usage:"PEM file with the gateway's certificate chain (default: a certificate of the development CA)"`
 	Key  string `config:"key" usage:"PEM file with the private key of the certificate"`
-	// With ClientCA, a client may prove a policy by a certificate.
+	// If ClientCA is set, clients can authenticate by a certificate that a policy names.
 	ClientCA string   `config:"client-ca" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway: the development certificate includes it, and clients that connect to it may use the development key; repeatable"`
 }
@@ -90,29 +90,29 @@ type Log struct {
 
 // Metrics limits the time series for Prometheus. Zero means the default.
 type Metrics struct {
-	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // with separate time series
-	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // with separate time series
-	Refresh       time.Duration `config:"refresh"`                                // maximum age of the store's counts
+	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // entities that have their own time series
+	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // namespaces that have their own time series
+	Refresh       time.Duration `config:"refresh"`                                // how old message counts may be when Prometheus reads them
 }
 
 type AMQP struct {
-	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // of the gateway
-	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // of a connection; channels have 16 bits (AMQP 1.0 §2.3.1)
-	MaxLinks       int `config:"max-links" range:"1 to 1073741824"`       // of a connection
-	MaxUnsettled   int `config:"max-unsettled" range:"1 to 1073741824"`   // deliveries of a link
+	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // for the whole gateway
+	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // per connection; a channel number has 16 bits (AMQP 1.0 §2.3.1)
+	MaxLinks       int `config:"max-links" range:"1 to 1073741824"`       // per connection
+	MaxUnsettled   int `config:"max-unsettled" range:"1 to 1073741824"`   // unsettled deliveries per link
 	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the minimum of AMQP 1.0 §2.8.18 is 512
 }
 
 type WebSocket struct {
 	Origins []string `config:"origins" usage:"additional origin whose web pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
-	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // in the native protocol
-	MaxFeeds       int `config:"max-feeds" range:"1 to 1073741824"`       // of a connection
-	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
+	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // connections that use the native protocol, not AMQP
+	MaxFeeds       int `config:"max-feeds" range:"1 to 1073741824"`       // per connection
+	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes in a frame from a client
 }
 
-// A key of a Policy may also be in a file or an environment variable. For a policy without a key,
-// the gateway generates and stores one.
+// A Policy is a shared access policy. Its keys are set directly, or read from a file or environment
+// variable. If it has neither a key nor a certificate, the gateway generates and stores a key.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`
@@ -121,11 +121,11 @@ type Policy struct {
 	SecondaryKey     string     `config:"secondary-key"`
 	SecondaryKeyFile string     `config:"secondary-key-file"`
 	SecondaryKeyEnv  string     `config:"secondary-key-env"`
-	Certificate      string     `config:"certificate"` // a name in clients' certificates, instead of keys
+	Certificate      string     `config:"certificate"` // name in a client's certificate, which replaces the keys
 	Rights           core.Right `config:"rights"`
 }
 
-// DevPolicy with DevKey is also the official emulator's policy.
+// The official emulator accepts the same policy and key.
 const (
 	DevPolicy = "RootManageSharedAccessKey"
 	DevKey    = "SAS_KEY_VALUE"
@@ -136,8 +136,8 @@ const DefaultNamespace = "sbemulatorns"
 // The ports are those of AMQP, of the emulator's management, of AMQP with TLS, and of HTTPS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default returns the defaults, without the data directory, which depends on the environment. Zero
-// AMQP limits mean the bridge's defaults.
+// Default returns the default values, except the data directory, which depends on the environment.
+// It leaves the AMQP limits at 0, for which the AMQP bridge uses its own defaults.
 func Default() *Config {
 	return &Config{
 		Namespace:    DefaultNamespace,
@@ -170,12 +170,12 @@ func (c *Config) HasConsole() bool {
 	return c.Console == "on"
 }
 
-// MayBePlain reports whether the client at remote, host:port, may connect without TLS.
+// MayBePlain reports whether a client with the address remote (host:port) may connect without TLS.
 func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
-// AllPolicies adds the development policy, unless a policy has its name or LacksDevKey is true.
+// AllPolicies returns the policies and, unless LacksDevKey or one has its name, DevPolicy.
 func (c *Config) AllPolicies() []Policy {
 	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode sets v to given. It reports unknown names, and values that do not fit; ok is then false.
+// decode converts given to v's type and stores it in v. If it reports a problem, ok is false.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true
@@ -85,7 +85,7 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// v comes from YAML, or is the text of a flag or variable. The error says what the setting accepts.
+// convert converts v, a value from YAML or the text of a flag or variable, to the type to.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
@@ -181,8 +181,8 @@ func convertBool(v any) (any, error) {
 type setting struct {
 	path  string // such as "log.level"
 	usage string // "" if the setting has no flag
-	alone string // value of the flag without an argument; "" if it needs one
-	words string // the allowed values, if they are few
+	alone string // value of a flag that is given without a value; "" if it requires one
+	words string // the allowed values, separated by commas; "" if any value is allowed
 	typ   reflect.Type
 	index []int
 }
@@ -193,7 +193,7 @@ func (s setting) variable() string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
 }
 
-// settings returns the settings in t, except lists of structures and optional structures.
+// settings returns the settings in the structure t. It omits lists of structures.
 func settings(t reflect.Type) []setting {
 	var all []setting
 	for _, f := range fields(t) {
@@ -224,7 +224,7 @@ func settingsOf(k core.Kind) (all []setting) {
 	return all
 }
 
-// settingOf returns the setting of a kind of entity with a name in any spelling, or nil.
+// settingOf finds a setting of entities of kind k. It ignores case and hyphens of the name.
 func settingOf(k core.Kind, name string) *setting {
 	all := settingsOf(k)
 	if i := slices.IndexFunc(all, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(name) }); i >= 0 {
@@ -239,8 +239,8 @@ var entityKinds = map[reflect.Type]core.Kind{
 
 var knownFields sync.Map
 
-// fields returns the settings' fields, including those of embedded structures. An entity has only
-// the settings of its kind.
+// fields returns the fields of t that are settings, including those of embedded structures. For an
+// entity, it omits settings that entities of this kind do not have.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)
@@ -255,8 +255,8 @@ func fields(t reflect.Type) []reflect.StructField {
 }
 
 // ParseDuration parses a duration in Go's notation (90s, 1h30m), in ISO 8601 (PT1M30S, P14D), in
-// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". A longer one than
-// time.Duration can hold, such as .NET's largest TimeSpan, becomes core.Forever.
+// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". If time.Duration cannot hold
+// the duration, such as .NET's largest TimeSpan, the result is core.Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.EqualFold(s, "forever") {
 		return core.Forever, nil

@@ -13,11 +13,11 @@ import (
 
 type Described struct {
 	core.Entity
-	Rules []core.Rule // of a subscription
+	Rules []core.Rule // empty unless the entity is a subscription
 }
 
-// Describe converts entities to their configuration. The subscriptions of a topic must follow it,
-// before the next topic. If defaults is true, the result includes default values.
+// Describe converts entities to their configuration. In all, each topic must be followed by its own
+// subscriptions. If defaults is true, the result includes default values.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
@@ -50,8 +50,8 @@ func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }
 
-// OwnSize returns an entity's size as configured: for a partitioned entity the size of one
-// partition, while the broker stores the sum.
+// OwnSize returns the maximum size as in a configuration: for a partitioned entity, the size of one
+// partition. s contains the sum of all partitions.
 func OwnSize(s *core.Settings) int64 {
 	if m := s.MaxSizeInMegabytes; s.EnablePartitioning && m%core.PartitionedSize == 0 {
 		return m / core.PartitionedSize
@@ -59,8 +59,8 @@ func OwnSize(s *core.Settings) int64 {
 	return s.MaxSizeInMegabytes
 }
 
-// describe is the inverse of Apply. It removes the host that the management API prepends to
-// destinations of forwarding.
+// describe is the inverse of EntitySettings.Apply. It removes the host name that the management API
+// prepends to the destinations of forwarding.
 func describe(s *core.Settings, k core.Kind, defaults bool) (shown EntitySettings) {
 	from := reflect.ValueOf(s).Elem()
 	usual := core.DefaultSettings(k)
@@ -133,7 +133,7 @@ func written(v reflect.Value) *yaml.Node {
 		if n := written(v.Elem()); n != nil {
 			return n
 		}
-		return scalar(v.Elem().Interface()) // it is set, to an empty value
+		return scalar(v.Elem().Interface()) // the setting is present, with an empty value
 	case reflect.Slice:
 		if v.IsNil() {
 			return nil

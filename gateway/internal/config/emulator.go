@@ -24,17 +24,17 @@ type emulator struct {
 	r       *report
 	values  map[string]any
 	skipped []string
-	assumes map[string]any // values of settings that Config.json omits; nil for an ARM template
-	assumed int            // number of used assumes
+	assumes map[string]any // default values for settings that Config.json omits; nil for an ARM template
+	assumed int            // how many values of assumes were used
 }
 
-// emulatorDefaults differ from those of Service Bus.
+// emulatorDefaults are the emulator's defaults that differ from those of Service Bus.
 var emulatorDefaults = map[string]any{
 	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }
 
-// addEmulator adds the entities of the emulator's file to values, and its namespace unless values
-// name one.
+// addEmulator adds the entities in the emulator's Config.json to values. It adds the name of the
+// namespace in that file only if values have no namespace name.
 func addEmulator(values map[string]any, r *report) (skipped []string, assumed int) {
 	path, ok := values["emulator-config"].(string)
 	if !ok || path == "" {
@@ -92,15 +92,15 @@ func (e *emulator) namespace(ns any, i int) {
 func (e *emulator) add(name string, given []any, at string, convert func(v any, at, path string) map[string]any) {
 	list, ok := e.values[name].([]any)
 	if !ok && e.values[name] != nil {
-		return // decode reports the wrong type
+		return // decode will report the wrong type
 	}
 	if list = append(list, e.convert(given, at, name, len(list), convert)...); list != nil {
 		e.values[name] = list
 	}
 }
 
-// convert converts the elements of the list at the path at. Their indexes in the result begin with
-// n.
+// convert converts each element of the list given, which is at the path at in the emulator's file.
+// The elements get the paths path[n], path[n+1] and so on.
 func (e *emulator) convert(given []any, at, path string, n int, convert func(v any, at, path string) map[string]any) []any {
 	var list []any
 	for i, v := range given {
@@ -238,20 +238,20 @@ func member(v any, name string) any {
 	return nil
 }
 
-// The container of the official emulator has its configuration in containerFile, and serves
-// management and health on the port in containerPortVariable. Its other variables (ACCEPT_EULA,
-// SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL) concern its SQL Server.
+// The official emulator's container reads containerFile as its configuration. It serves management
+// and health on the port in containerPortVariable. Crosstown ignores the other variables of the
+// container (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL).
 const (
 	containerFile         = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 	containerPortVariable = "EMULATOR_HTTP_PORT"
 	containerPort         = "5300"
 )
 
-// addContainer sets defaults of the official emulator's container if the setting emulator is on.
-// file is the emulator's configuration, which need not exist.
+// If the setting emulator is true, addContainer sets the official emulator's defaults in values.
+// file is the path of the emulator's Config.json, which may be missing.
 func addContainer(values map[string]any, environ []string, file string, r *report) {
 	if wanted, err := convertBool(values["emulator"]); err != nil || wanted != true {
-		return // decode reports the wrong type
+		return // decode will report the wrong type
 	}
 	set := func(name string, v any, source string) {
 		if values[name] == nil {

@@ -21,19 +21,19 @@ type Topic struct {
 	Subscriptions  []Subscription `config:"subscriptions"`
 }
 
-// Subscription gets the messages that match one of its rules: all messages if Rules is nil, and
-// none if it is empty.
+// Subscription is a configured subscription. If Rules is nil, a new subscription gets one rule,
+// which matches all messages. If Rules is an empty list, the subscription gets no messages.
 type Subscription struct {
 	Name           string `config:"name"`
 	EntitySettings `config:",squash"`
 	Rules          []Rule `config:"rules"`
 }
 
-// EntitySettings are the configured settings of an entity. Each field is a pointer: nil if the
-// setting is not configured, otherwise to the value that Apply copies to the field of the same name
-// in core.Settings. An entity has the settings that its kind has in core.AllSettings. The tags topic
-// and subscription replace the usage text for these kinds. Settings without a usage text have no
-// flag, because they have no effect: they are only stored and shown.
+// EntitySettings are the configured settings of an entity. A field is nil if its setting is not
+// configured. Otherwise Apply copies its value to the field of the same name in core.Settings.
+// core.AllSettings lists which kinds of entities have a setting. The tags topic and subscription
+// replace the usage text for these kinds. A setting without a usage text has no flag, because the
+// gateway only stores and shows it.
 type EntitySettings struct {
 	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message or a session stays locked for its receiver, 1s to 24h (default at creation 1m)"`
 	MaxSizeInMegabytes                        *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue in MiB, including its dead letters (default at creation 1024)" topic:"maximum size of the topic in MiB, including its subscriptions (default at creation 1024)"`
@@ -65,7 +65,7 @@ func (given *EntitySettings) Apply(s *core.Settings) {
 	}
 }
 
-// all yields the settings that are configured.
+// all yields the configured settings, each as a field and its non-nil pointer.
 func (given *EntitySettings) all() iter.Seq2[reflect.StructField, reflect.Value] {
 	return func(yield func(reflect.StructField, reflect.Value) bool) {
 		for f, v := range reflect.ValueOf(given).Elem().Fields() {
@@ -83,19 +83,19 @@ func (given *EntitySettings) Given() (all []*core.Setting) {
 	return all
 }
 
-// Declared is a configured queue, topic or subscription. Without a list of policies or rules, the
-// entity may have any.
+// Declared is a configured queue, topic or subscription. If Policies or Rules is nil, an
+// existing entity keeps its own.
 type Declared struct {
 	Kind  core.Kind
-	Topic string // of a subscription
+	Topic string // the topic of a subscription; "" for queues and topics
 	Name  string
 	*EntitySettings
 	Policies []Policy
 	Rules    []Rule
-	path     string // in the configuration
+	path     string // place in the configuration, such as queues[2]
 }
 
-// Declared returns all queues, then all topics, then all subscriptions.
+// Declared returns the configured entities: all queues, then all topics, then all subscriptions.
 func (h *Contents) Declared() []Declared { return h.declared("") }
 
 func (h *Contents) declared(prefix string) (all []Declared) {
@@ -115,7 +115,7 @@ func (h *Contents) declared(prefix string) (all []Declared) {
 	return append(all, below...)
 }
 
-// Apply also sets the policies, if there are any.
+// Apply copies the configured settings to s and, if any policies are configured, the policies.
 func (d *Declared) Apply(s *core.Settings) {
 	d.EntitySettings.Apply(s)
 	if len(d.Policies) > 0 {
@@ -123,14 +123,14 @@ func (d *Declared) Apply(s *core.Settings) {
 	}
 }
 
-// Complete returns the settings of a new entity.
+// Complete returns the settings for a new entity: the configured ones, and defaults.
 func (d *Declared) Complete() core.Settings {
 	s := core.DefaultSettings(d.Kind)
 	d.Apply(&s)
 	return s
 }
 
-// Path returns the name of a queue or topic, and that of a subscription after its topic's.
+// Path returns the name of a queue or topic, or TOPIC/Subscriptions/NAME for a subscription.
 func (d *Declared) Path() string {
 	if d.Kind == core.Subscription {
 		return core.SubscriptionPath(d.Topic, d.Name)

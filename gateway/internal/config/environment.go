@@ -11,14 +11,14 @@ import (
 
 const envPrefix = "CROSSTOWN_"
 
-// otherVariables have our prefix, but are not settings. BINARY is for tests.
+// otherVariables begin with envPrefix, but are not settings. Only tests use BINARY.
 var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
 // serviceLink matches variables that Kubernetes and Docker set for a service called crosstown or
 // crosstown-….
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$|_NAME$|_ENV_`)
 
-// envLayer reports unknown variables with our prefix, except those that serviceLink matches.
+// envLayer reads settings from environ. It reports unknown variables that begin with envPrefix.
 func envLayer(environ []string, all []setting, r *report) layer {
 	l := newLayer()
 	known := slices.Clone(otherVariables)
@@ -64,7 +64,7 @@ func Data(environ []string) string {
 	return ""
 }
 
-// Variable returns a variable's value, by its last entry in environ.
+// Variable returns the value in the last NAME=VALUE entry for name in environ, or "".
 func Variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// FaultRules names an unnamed rule by its position, so that its name is the same on every gateway.
+// FaultRules gives unnamed rules their position as a name, which is the same on every gateway.
 func (h *Contents) FaultRules() []faults.Rule {
 	rules := slices.Clone(h.Faults)
 	for i := range rules {

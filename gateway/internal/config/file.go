@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// layer is what one source sets: nested maps, and the origin of each value.
+// layer contains the values from one source, such as a file, as nested maps.
 type layer struct {
 	values  map[string]any
 	origins origins
@@ -121,12 +121,12 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 	}
 	v := f.value(value, inner)
 	f.layer.origins[inner] = origin{f.name, key.Line, inner}
-	if v != nil { // "name:" without a value sets nothing
+	if v != nil { // ignore "name:" without a value
 		values[name] = v
 	}
 }
 
-// scalar decodes a scalar, but leaves a timestamp as a text.
+// scalar decodes a YAML scalar. It returns a timestamp as a string.
 func (f yamlFile) scalar(n *yaml.Node, path string) any {
 	if n.Tag == "!!timestamp" {
 		return n.Value

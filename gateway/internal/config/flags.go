@@ -10,13 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Only a flag or an environment variable can name the configuration file itself.
+// The path of the configuration file is not a setting: it is only a flag and a variable.
 const (
 	fileFlag     = "config"
 	fileVariable = envPrefix + "CONFIG"
 )
 
-// Policies written as NAME=KEY:RIGHTS are added to those of the file.
+// This flag and this variable add policies, written as NAME=KEY:RIGHTS, to those of the file.
 const (
 	policyFlag     = "policy"
 	policyVariable = envPrefix + "POLICY"
@@ -114,7 +114,7 @@ func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	return l
 }
 
-// valuesOf returns the texts of a flag, or nil if flags lacks it.
+// valuesOf returns the values given for a flag, or nil if flags does not define it.
 func valuesOf(flags *pflag.FlagSet, name string) []string {
 	if f := flags.Lookup(name); f != nil {
 		return f.Value.(*raw).values
@@ -122,7 +122,7 @@ func valuesOf(flags *pflag.FlagSet, name string) []string {
 	return nil
 }
 
-// anys splits the values of a repeated flag, each of which may be a list with commas.
+// anys splits each value of a repeated flag at commas, and returns all parts in one list.
 func anys(texts []string) []any {
 	var all []any
 	for _, t := range texts {

@@ -17,10 +17,10 @@ type Identity struct {
 	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the token endpoint for development, host:port"`
 }
 
-// A token with a claim in Owner, Sender or Receiver, written as name=value, has the role's rights.
+// A token with a claim in Owner, Sender or Receiver, written NAME=VALUE, gets the role's rights.
 type Issuer struct {
 	Issuer    string         `config:"issuer"`
-	JWKS      string         `config:"jwks"` // file with the issuer's keys; "" gets them from the issuer
+	JWKS      string         `config:"jwks"` // file with the issuer's keys; if "", the gateway downloads them from the issuer
 	Audiences []string       `config:"audiences"`
 	Leeway    *time.Duration `config:"leeway"`
 	Owner     []string       `config:"owner"`
@@ -28,7 +28,7 @@ type Issuer struct {
 	Receiver  []string       `config:"receiver"`
 }
 
-// ServiceBusAudiences are the audiences of the tokens that the SDKs request.
+// The SDKs of Service Bus request tokens with these audiences.
 var ServiceBusAudiences = []string{"https://servicebus.azure.net", "https://servicebus.azure.net/"}
 
 const (
@@ -41,7 +41,7 @@ const (
 	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
 )
 
-// Claim is the name of a claim, and a value that it equals or contains.
+// Claim matches tokens whose claim Name equals Value, or is a list that contains Value.
 type Claim struct{ Name, Value string }
 
 func (i *Issuer) Grants() map[Claim]core.Right {

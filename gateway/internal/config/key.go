@@ -23,8 +23,8 @@ type NewKey struct {
 	of     *Policy
 }
 
-// completeKeys gives each policy without a key the key that is stored for it, or a new one for
-// KeepKeys.
+// completeKeys sets the missing keys of policies: to the stored key of the policy or, if none is
+// stored, to a new one, which KeepKeys stores later.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
@@ -32,14 +32,14 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 		}
 	}
 	dir := filepath.Join(c.Data, keysDir, fileName(namespace))
-	entities := filepath.Join(dir, "entities") // because a policy may have the name of an entity
+	entities := filepath.Join(dir, "entities") // a separate directory, because a policy of the namespace may have an entity's name
 	complete(prefix+"policies", filepath.Join(dir, "policies"), h.Policies)
 	for _, d := range h.declared(prefix) {
 		complete(d.path+".policies", filepath.Join(entities, fileName(d.Name)), d.Policies)
 	}
 }
 
-// fileName escapes name, so that it cannot lead to another directory.
+// fileName escapes name, so that a name with slashes or dots stays in its directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {
@@ -63,7 +63,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 		p.Key = RandomKey()
 		c.newKeys = append(c.newKeys, NewKey{p.Name, p.Key, file, p})
 	default:
-		r.add(path, "the key of policy %q cannot be read: %v", p.Name, err)
+		r.add(path, "the generated key of policy %q cannot be read: %v", p.Name, err)
 	}
 }
 

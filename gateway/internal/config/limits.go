@@ -52,7 +52,7 @@ func (c *Config) validateLimits(r *report) {
 func (d *Declared) validateLimits(limits *core.Limits, r *report) {
 	s := d.Complete()
 	if limits.Tier == "" || s.EnablePartitioning && !limits.IsUnpartitioned {
-		return // only the broker knows whether the entity's size is one partition's or the sum
+		return // only the broker knows whether the configured size is for one partition or for all
 	}
 	r.refused(d.path, limits.Check(&s))
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Load reads the configuration from flags that Bind has added (which may be nil), from environ with
-// NAME=VALUE entries, and from the file that either of them names. An error is of type Problems.
+// Load reads the configuration from flags that Bind has defined, from the NAME=VALUE entries in
+// environ, and from the file that one of them names. flags may be nil. An error is a Problems.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	c, r := load(flags, environ)
 	c.overridePolicies()
 	return c, r.err()
 }
 
-// load reads the configuration. It keeps all policies, even several with one name.
+// load is Load without overridePolicies, which removes all but the last policy of each name.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
@@ -56,7 +56,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	return c, r
 }
 
-// Decode returns the settings in flags. An error is of type Problems.
+// Decode returns the settings of an entity that the flags set. An error is of type Problems.
 func Decode(flags *pflag.FlagSet, k core.Kind) (*EntitySettings, error) {
 	l := flagLayer(flags, settingsOf(k))
 	r, given := &report{origins: l.origins}, new(EntitySettings)
@@ -86,7 +86,7 @@ func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
 func addPolicies(values map[string]any, entries []any, from origin, r *report) {
 	list, ok := values["policies"].([]any)
 	if !ok && values["policies"] != nil {
-		return // decode reports the wrong type
+		return // decode will report the wrong type
 	}
 	for _, e := range entries {
 		r.origins[elementPath("policies", len(list))] = from
@@ -97,12 +97,12 @@ func addPolicies(values map[string]any, entries []any, from origin, r *report) {
 	}
 }
 
-// policiesOf reads NAME=KEY:RIGHTS, NAME=@FILE:RIGHTS and, to generate a key, NAME:RIGHTS.
+// policiesOf parses NAME=KEY:RIGHTS, NAME=@FILE:RIGHTS, or NAME:RIGHTS for a generated key.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {
 		name, rest, named := strings.Cut(text, "=")
-		if !named { // without a key
+		if !named { // the text is NAME:RIGHTS
 			if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
 				name, rest = text[:colon], text[colon:]
 			}
@@ -123,12 +123,12 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// NeedRestart returns the names of the settings that differ from running and require a restart.
+// NeedRestart returns the names of settings that differ from running's and that require a restart.
 func (c *Config) NeedRestart(running *Config) []string {
 	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
 }
 
-// fixed removes the settings that a running gateway can change.
+// fixed returns a copy without the settings that a running gateway can change.
 func (c *Config) fixed() *Config {
 	f := *c
 	f.Log.Level, f.TLS.ClientCA, f.Skipped, f.Assumed, f.UpdateEntities = "", "", nil, 0, false

@@ -29,14 +29,14 @@ type Contents struct {
 	Remotes         []Remote                `config:"remotes"`
 	Hooks           []Hook                  `config:"hooks"`
 	Pushes          []Push                  `config:"pushes"`
-	// AllowFaults, for tests, lets clients with Manage make operations fail.
+	// AllowFaults is for tests: clients with Manage can then make operations fail.
 	AllowFaults bool          `config:"allow-faults" usage:"for tests: allow clients' operations in the gateway's own namespace to fail on demand: see crosstown fault"`
 	Faults      []faults.Rule `config:"faults"`
-	// VirtualTime, for tests, lets clients with Manage move the namespace's time.
+	// VirtualTime is for tests: clients with Manage can then change the namespace's time.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: allow the time of the gateway's own namespace to be frozen and moved: see crosstown clock"`
 }
 
-// Namespace is not the gateway's own namespace. Its clients use its hosts, or one of its policies.
+// Namespace is an additional namespace. The gateway recognizes its clients by host or by policy.
 type Namespace struct {
 	Name     string               `config:"name"`
 	Hosts    []string             `config:"hosts"`
@@ -71,7 +71,7 @@ func accessRules(policies []Policy) []core.AccessRule {
 	return all
 }
 
-// ContentsOf returns the contents of a namespace, which are empty if it was created at run time.
+// ContentsOf returns a namespace's configured contents. Namespaces created at run time have none.
 func (c *Config) ContentsOf(name string) *Contents {
 	if name == c.Namespace {
 		return &c.Contents
@@ -91,7 +91,7 @@ func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents))
 	}
 }
 
-// validateNamespaces also checks that clients of different namespaces can be told apart.
+// validateNamespaces also checks that no two namespaces share a host, or a policy with its key.
 func (c *Config) validateNamespaces(r *report) {
 	var names, hosts names
 	names.add(c.Namespace)
@@ -109,7 +109,7 @@ func (c *Config) validateNamespaces(r *report) {
 	}
 }
 
-// validateAccess checks that none of namespace i's keys opens an earlier namespace.
+// validateAccess checks that no earlier namespace has a policy and key of namespace i.
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {

@@ -12,22 +12,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Pipeline has the plugins for messages to queues and topics whose names match Entity. If several
-// pipelines match, the first applies.
+// Pipeline lists the plugins that process messages to queues and topics whose names match Entity.
+// If several pipelines match an entity, the first applies.
 type Pipeline struct {
 	Entity   string   `config:"entity"` // * matches any text
 	Ingress  []Stage  `config:"ingress"`
-	To       *Stage   `config:"to"`        // the plugin that interprets a message's To
-	FollowTo []string `config:"follow-to"` // queues and topics to which a To may lead; * matches any text
+	To       *Stage   `config:"to"`        // plugin that routes messages by their property To
+	FollowTo []string `config:"follow-to"` // queues and topics to which a message's To may send it; * matches any text
 }
 
 type Stage struct {
 	Plugin      string         `config:"plugin"`
 	Values      map[string]any `config:"parameters"`
-	Unavailable string         `config:"unavailable"` // instead of the plugin's setting
+	Unavailable string         `config:"unavailable"` // overrides Plugin.Unavailable; "" does not
 }
 
-// What happens to messages for which a plugin gives no answer; Refuse is the default.
+// These values say what happens to a message if a plugin does not answer. The default is Refuse.
 const (
 	Refuse = "refuse"
 	Pass   = "pass"
@@ -99,12 +99,12 @@ func (c *Config) UnavailableAt(s *Stage) string {
 	return s.Unavailable
 }
 
-// History selects queues and topics (with their subscriptions) that record the events of messages.
-// The first matching entry applies.
+// History makes the matching queues and topics record what happens to their messages. A topic also
+// records this for its subscriptions. The first matching entry applies.
 type History struct {
 	Selector `config:",squash"`
 	Keep     time.Duration `config:"keep"` // 0 means DefaultHistory
-	Max      int           `config:"max"`  // number of events of an entity; 0 means DefaultEvents
+	Max      int           `config:"max"`  // maximum number of events per entity; 0 means DefaultEvents
 }
 
 const (
@@ -130,7 +130,7 @@ type Selector struct {
 
 func (s *Selector) pattern() string { return s.Entity }
 
-// what is part of an error, such as "a queue or topic"; "" if validate checks the pattern.
+// what completes an error about a missing Entity. If what is "", a missing Entity is not an error.
 func validateSelectors[T any, S interface {
 	*T
 	pattern() string
@@ -148,7 +148,7 @@ func validateSelectors[T any, S interface {
 	}
 }
 
-// Retry says how long abandoned messages wait. The first matching entry applies.
+// Retry delays the next delivery of abandoned messages. The first matching entry applies.
 type Retry struct {
 	Selector `config:",squash"`
 	Backoff  time.Duration `config:"backoff"` // after the first failed delivery
@@ -169,8 +169,8 @@ func (p *Retry) validate(path string, r *report) {
 	r.require(path+".jitter", p.Jitter >= 0 && p.Jitter <= 1, "%v is out of range: use 0 to 1", p.Jitter)
 }
 
-// RateLimit limits how fast the receivers of an entity, at all gateways together, get messages. The
-// first matching entry applies.
+// RateLimit limits how many messages per time an entity delivers, to all receivers at all gateways
+// together. The first matching entry applies.
 type RateLimit struct {
 	Selector `config:",squash"`
 	Rate     string `config:"rate"`  // see core.ParseRate
@@ -179,7 +179,7 @@ type RateLimit struct {
 
 const maxBurst = 1_000_000
 
-// Limit parses the rate. It returns no error if the setting was validated.
+// Limit parses the rate. If Load has validated the setting, there is no error.
 func (p *RateLimit) Limit() (core.Rate, error) {
 	r, err := core.ParseRate(p.Rate)
 	r.Burst = max(p.Burst, 1)
@@ -193,7 +193,7 @@ func (p *RateLimit) validate(path string, r *report) {
 		"%d is out of range: use 1 to %d", p.Burst, maxBurst)
 }
 
-// DeadLetters says how long dead letters are kept. The first matching entry applies.
+// DeadLetters sets how long entities keep dead letters. The first matching entry applies.
 type DeadLetters struct {
 	Selector `config:",squash"`
 	Keep     time.Duration `config:"keep"` // from the time of dead-lettering
@@ -203,18 +203,18 @@ func (p *DeadLetters) validate(path string, r *report) {
 	r.require(path+".keep", p.Keep >= time.Minute, "%v is too short: use at least 1m", p.Keep)
 }
 
-// CircuitBreaker pauses deliveries because receivers fail. The first matching entry applies. For
-// the defaults, see Limits.
+// CircuitBreaker pauses the deliveries of an entity while its receivers fail to process messages.
+// The first matching entry applies. Limits sets the defaults.
 type CircuitBreaker struct {
 	Selector    `config:",squash"`
-	Failures    string        `config:"failures"` // a percentage of the last Of results
+	Failures    string        `config:"failures"` // percentage of failures among the last Of results that pauses deliveries
 	Of          int           `config:"of" range:"1 to 1000"`
-	Consecutive int           `config:"consecutive" range:"1 to 1000"` // consecutive failures
+	Consecutive int           `config:"consecutive" range:"1 to 1000"` // number of consecutive failures that pauses deliveries
 	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
 }
 
-// Limits fills in defaults, and returns how many failures among c.Of results make deliveries pause.
-// It returns no error if the settings were validated.
+// Limits returns a copy with defaults for missing settings. failures is the percentage as a number
+// of failures among c.Of results. If Load has validated the settings, there is no error.
 func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 	c = CircuitBreaker{p.Selector, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
 	number, isShare := strings.CutSuffix(c.Failures, "%")

@@ -15,7 +15,7 @@ import (
 type Plugin struct {
 	host.Options `config:",squash"`
 	MaxMemory    int `config:"max-memory-megabytes" range:"1 to 1048576"`
-	// Unavailable says what happens to messages for which the plugin gives no answer.
+	// Unavailable is what happens to a message if the plugin does not answer: see Refuse.
 	Unavailable string `config:"unavailable"`
 }
 
@@ -40,8 +40,8 @@ func (p *Plugin) validate(path string, taken *names, r *report) {
 	}
 }
 
-// Serializers read and convert bodies. Without a list of serializers no body is converted, and
-// conditions on fields of the body read it as JSON.
+// Serializers decode and convert the bodies of messages. If Chain is empty, the gateway converts no
+// bodies, and SQL conditions on fields of a body decode the body as JSON.
 type Serializers struct {
 	Chain    []string            `config:"chain" usage:"serializer that converts bodies for receivers that request another content type, and reads fields of bodies for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; repeatable, the gateway tries the serializers in this order (default none: the gateway converts no bodies, and conditions read JSON)"`
 	Entities []EntitySerializers `config:"entities"`

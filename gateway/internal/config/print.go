@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builtIn are the values that the bridges and the metrics use for 0.
+// builtIn contains the defaults of settings for which 0 means a default of bridges or metrics.
 var builtIn = map[string]any{
 	"amqp.max-connections": 5000, "amqp.max-sessions": 8192, "amqp.max-links": 8192, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
 	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check reads a configuration and its certificates, to report all that would prevent a start.
+// Check reads a configuration and the certificates that it names. It reports all errors in them.
 func Check(path string, environ []string) (*Config, error) {
 	name, template, err := formOfFile(path)
 	if err != nil {
@@ -44,8 +44,8 @@ func Check(path string, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// Print returns the settings as YAML, each with its source in a comment, and with secrets masked.
-// An error is of type Problems.
+// Print returns the settings as YAML. It masks secrets, and adds a comment with the source of each
+// setting. An error is of type Problems.
 func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	c, r := load(flags, environ)
 	if err := r.err(); err != nil {
@@ -63,10 +63,10 @@ func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	return encode(root)
 }
 
-// printer formats a configuration as YAML. With a report, it adds sources and masks secrets.
+// printer formats a configuration as YAML. If r is not nil, it adds sources and masks secrets.
 type printer struct{ r *report }
 
-// policies returns the last policy of each name, and the development policy.
+// policies formats the last policy of each name, and the development policy.
 func (p printer) policies(c *Config) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range c.Policies {
@@ -105,7 +105,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 				n = &yaml.Node{Kind: yaml.SequenceNode}
 			}
 			if field.Len() == 0 && n != nil {
-				n.Style = yaml.FlowStyle // it is set, to an empty list
+				n.Style = yaml.FlowStyle // the setting is present, as an empty list
 			}
 			for i := range field.Len() {
 				n.Content = append(n.Content, p.structure(field.Index(i), elementPath(inner, i), true))
@@ -165,12 +165,12 @@ func (p printer) source(path string) string {
 
 var keyOfConnection = regexp.MustCompile(`(?i)(SharedAccess(?:Key|Signature))=[^;]*`)
 
-// valueOfQuery matches parameters of a URL, any of which may be a secret.
+// valueOfQuery matches the query parameters of a URL. Each of them may be a secret.
 var valueOfQuery = regexp.MustCompile(`([?&][^=&#]*)=[^&#]*`)
 
 const mask = "***"
 
-// masked returns a text with *** for its secrets. The development key is public.
+// masked replaces the secrets in a setting's value by ***, except the public development key.
 func masked(name, text string) string {
 	switch name {
 	case "key", "secondary-key", "password":

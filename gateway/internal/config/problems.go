@@ -15,7 +15,7 @@ type Problem struct {
 
 func (p Problem) String() string { return p.origin.String() + ": " + p.text }
 
-// Problems are all errors in a configuration, in the order of their places.
+// Problems are all errors in a configuration, sorted by file and line.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -51,8 +51,8 @@ func (r *report) err() error {
 
 type origin struct {
 	source string
-	line   int    // in a file; 0 if unknown
-	path   string // in a file
+	line   int    // line number in the file; 0 if unknown
+	path   string // path of the setting, such as log.level, or ""
 }
 
 func (p origin) String() string {
@@ -66,11 +66,11 @@ func (p origin) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// origins are by path, such as "log.level" or "queues[2].name".
+// origins maps the path of a setting, such as "log.level" or "queues[2].name", to its origin.
 type origins map[string]origin
 
-// find returns the origin of the setting at path, or else that of the structure or list around it,
-// with the rest of path.
+// find returns the origin of the setting at path. If it is unknown, find returns the origin of the
+// enclosing structure or list, and appends the rest of path to its path.
 func (ps origins) find(path string) origin {
 	for prefix := path; prefix != ""; prefix = parent(prefix) {
 		if p, ok := ps[prefix]; ok {

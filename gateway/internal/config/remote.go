@@ -19,23 +19,23 @@ type Remote struct {
 	Name             string `config:"name"`
 	ConnectionString string `config:"connection-string"`
 	URL              string `config:"url"`       // amqp:// or amqps:// with host and port
-	Namespace        string `config:"namespace"` // of this gateway; may be created later
+	Namespace        string `config:"namespace"` // namespace of this gateway, which a client may create later
 
-	Username string `config:"username"` // with Password, for SASL PLAIN
+	Username string `config:"username"` // Username and Password are for SASL PLAIN
 	Password string `config:"password"`
-	Policy   string `config:"policy"` // with Key, for tokens
+	Policy   string `config:"policy"` // Policy and Key sign shared access signatures
 	Key      string `config:"key"`
 
 	CA         string `config:"ca"`          // PEM file of the authorities that sign the remote's certificate; default: the system's
-	ServerName string `config:"server-name"` // the remote's name in calls and in its certificate; default: the host
+	ServerName string `config:"server-name"` // host name in the remote's certificate and in requests; default: the host of the address
 
 	Window  int           `config:"window" range:"1 to 10000"` // messages in flight
 	Batches *bool         `config:"batches"`                   // the remote supports Service Bus's batches; default: false with a URL and no policy
 	Pull    []remote.Pull `config:"pull"`
 }
 
-// Options returns how to connect to the remote, except for Dial and TLS; plain says that it uses no
-// TLS. For a namespace of this gateway, Address is "". Errors contain no secrets.
+// Options returns options without Dial and TLS. If plain is true, the connection must not use TLS.
+// For a namespace of this gateway, Address is "". Errors contain no secrets.
 func (m *Remote) Options() (o remote.Options, plain bool, err error) {
 	o = remote.Options{
 		Name: m.Name, Window: m.Window, Pulls: m.Pull, User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key,

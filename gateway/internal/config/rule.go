@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Rule matches by an SQL expression, by correlation, by the answer of a plugin, or never. Without
-// any of these, it matches every message.
+// Rule has at most one condition: SQL, Plugin, Correlation or MatchNone. A rule without a condition
+// matches every message.
 type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
@@ -32,7 +32,7 @@ type Correlation struct {
 	Values           map[string]any `config:"properties"`
 }
 
-// Rule returns the rule for the broker. Errors name the invalid part.
+// Rule converts the configured rule to a rule of the broker.
 func (r *Rule) Rule() (core.Rule, error) {
 	rule := core.Rule{Name: r.Name, Action: r.Action}
 	var err error
@@ -67,7 +67,7 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// Compiled returns the rules for the broker, up to the first error.
+// Compiled converts the configured rules to rules of the broker.
 func Compiled(rules []Rule) ([]core.Rule, error) {
 	all := make([]core.Rule, len(rules))
 	for i := range rules {
@@ -79,8 +79,8 @@ func Compiled(rules []Rule) ([]core.Rule, error) {
 	return all, nil
 }
 
-// call returns the SQL condition that calls plugin with the parameters, under the names @p1, @p2
-// and so on: see numbered.
+// call returns an SQL condition that calls plugin. The condition passes the parameters as @p1, @p2
+// and so on, whose values numbered returns.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")
@@ -106,8 +106,8 @@ func (c *Correlation) filter() (*core.Correlation, error) {
 	return &f, err
 }
 
-// properties encodes values of a file. An integer becomes an int, or a long if an int cannot hold
-// it. Types other than texts, numbers and booleans are written as in package typedjson, such as
+// properties encodes property values from a file. An integer becomes an AMQP int or, if it is too
+// large, a long. The file contains values of other AMQP types as in package typedjson, such as
 // {$long: 5}.
 func properties(name string, values map[string]any) (core.Properties, error) {
 	var pairs []core.Property
@@ -179,7 +179,7 @@ func writtenValue(v any) any {
 	case string, bool, int32:
 		return v
 	case int64:
-		if n == int64(int32(n)) { // without its type, it would be read as an int
+		if n == int64(int32(n)) { // properties would read 5 as an int32, so write {$long: 5}
 			return map[string]any{"$long": n}
 		}
 		return v
@@ -193,7 +193,7 @@ func writtenValue(v any) any {
 	return written
 }
 
-// nullType writes a null, because a plain null in a file would mean that the value is missing.
+// {$null: true} in a file is a null property. A plain null would mean that the value is missing.
 const nullType = "$null"
 
 func RuleOf(r *core.Rule) Rule {

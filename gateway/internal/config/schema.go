@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
 )
 
-// Messages are checked against JSON Schemas. The first matching Schema applies.
+// Schema makes entities check messages against a JSON Schema. The first matching entry applies.
 type Schema struct {
 	Selector   `config:",squash"`
 	OnMismatch string          `config:"on-mismatch"`
@@ -21,7 +21,7 @@ type SchemaVersion struct {
 	When string `config:"when"` // an SQL filter; "" matches all messages
 }
 
-// What happens to messages that do not match their schema; Refuse is the default.
+// These values say what happens to a message that does not match its schema. Refuse is the default.
 const (
 	DeadLetter = "dead-letter"
 	Count      = "count"

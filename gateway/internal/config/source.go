@@ -18,20 +18,20 @@ import (
 
 type Source struct {
 	Contents
-	// Skipped has a line for each setting that namespaces of Crosstown lack.
+	// Skipped has a line for each setting in the source that Crosstown does not have.
 	Skipped []string
 }
 
 type SourceOptions struct {
-	Namespace  string            // "" for the only namespace in the file, or for the gateway's own
-	Parameters map[string]string // parameters of an ARM template
-	File       string            // with further parameters, or ""
-	Environ    []string          // NAME=VALUE entries, to which the file may refer
+	Namespace  string            // namespace to read; "" means the only one, or the gateway's own
+	Parameters map[string]string // values of parameters of an ARM template, by name
+	File       string            // parameters file of an ARM template, or ""
+	Environ    []string          // NAME=VALUE entries; the file may name variables that contain keys
 }
 
 // ReadSource reads entities from a configuration file in YAML, from Config.json of the official
-// emulator, or from an ARM template. It ignores settings in the environment, but the file may refer
-// to other variables. An error is of type Problems.
+// emulator, or from an ARM template. It ignores the variables CROSSTOWN_…, but the file may name
+// other variables. An error is of type Problems.
 func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
 	name, template, err := formOfFile(path)
@@ -64,11 +64,11 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	if i := slices.IndexFunc(c.Namespaces, func(n Namespace) bool { return n.Name == o.Namespace }); i >= 0 {
 		return &Source{c.Namespaces[i].Contents, c.Skipped}, nil
 	}
-	return nil, Problems{{at, fmt.Sprintf("the file has no namespace %q: the gateway's own is %q, and others are listed under namespaces", o.Namespace, c.Namespace)}}
+	return nil, Problems{{at, fmt.Sprintf("the file has no namespace %q: specify %q, the gateway's own, or one that the file lists under namespaces", o.Namespace, c.Namespace)}}
 }
 
-// formOfFile returns the flag for a file of this form, or the content of an ARM template. If the
-// file cannot be read, or a .json file does not contain JSON, the error is of type Problems.
+// formOfFile detects what the file contains. For an ARM template it returns the parsed JSON, for
+// other files the name of the flag that loads such a file. An error is of type Problems.
 func formOfFile(path string) (flag string, template any, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func formOfFile(path string) (flag string, template any, err error) {
 		return "", nil, r.err()
 	}
 	root, _ := document.(map[string]any)
-	_, isEmulators := root["Namespaces"] // the file's root has it by mistake
+	_, isEmulators := root["Namespaces"] // a Config.json without UserConfig, which is an error
 	switch {
 	case isEmulators, member(root, "UserConfig") != nil:
 		return "emulator-config", nil, nil
@@ -90,13 +90,13 @@ func formOfFile(path string) (flag string, template any, err error) {
 	return fileFlag, nil, nil
 }
 
-// template converts an ARM template to the values of a configuration file. Its resources have the
-// same properties as the objects of the emulator's file.
+// template converts an ARM template to the values of a configuration file. It uses the emulator's
+// conversions, because resources have the same properties as the objects in Config.json.
 type template struct {
 	e      *emulator
-	chosen string         // the namespace; "" for the only one
-	index  map[string]int // index of each object, by its list's path and its name
-	others []string       // types of resources of other services
+	chosen string         // name of the namespace to read; "" means the only one
+	index  map[string]int // position of each object in its list, by the path of the list and the name
+	others []string       // types of the resources that do not belong to Service Bus
 }
 
 func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
@@ -142,7 +142,7 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
-// readsOfTemplate reports whether this package uses property or, for "", the kind of resource.
+// readsOfTemplate is Options.Reads of package arm, for the properties that template.add uses.
 func readsOfTemplate(kind, property string) bool {
 	switch kind {
 	case "":
@@ -185,11 +185,11 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// Only resources of Service Bus that this package reads have names.
+// isBus reports whether r is a resource that add reads: package arm sets no Names for others.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// Resources come in any order. A resource may be inside one that is not in the template, because it
-// exists already.
+// add adds r to the entities. Resources come in any order. r may belong to a topic that is not in
+// the template, because the topic already exists.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -237,9 +237,9 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named returns the object with a name in the list of owner at the path at, which it adds if there
-// is none, with the object's path. place is the path in the template, or "" for that of an earlier
-// call.
+// named returns an object of a list, and the object's path in the configuration. It adds the object
+// if the list, which is a member of owner and has the path at, does not contain it. place is the
+// object's path in the template; "" keeps the path of an earlier call.
 func (t *template) named(owner map[string]any, at, name, place string) (o map[string]any, path string) {
 	key, member := at+"/"+core.FoldName(name), at[strings.LastIndexByte(at, '.')+1:]
 	list, _ := owner[member].([]any)
@@ -259,7 +259,7 @@ func (t *template) named(owner map[string]any, at, name, place string) (o map[st
 	return list[i].(map[string]any), path
 }
 
-// object returns an object of the emulator's file.
+// object returns an object in the form of the emulator's Config.json.
 func object(names []string, properties map[string]any) map[string]any {
 	return map[string]any{"Name": names[len(names)-1], "Properties": properties}
 }

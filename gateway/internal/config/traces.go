@@ -20,7 +20,7 @@ const (
 
 const tracesPath = "/v1/traces"
 
-// inherit takes settings from OpenTelemetry's own variables. An endpoint there enables traces.
+// inherit reads settings that are not configured from OpenTelemetry's variables (OTEL_…).
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
 	if _, given := r.origins["traces.endpoint"]; !given && !off {
@@ -45,8 +45,8 @@ func (t *Traces) inherit(environ []string, r *report) {
 	}
 }
 
-// inheritSampler sets Sample, which applies only to messages without a trace context: for others,
-// the sender has decided.
+// inheritSampler sets Sample from OTEL_TRACES_SAMPLER. Sample applies only to messages without a
+// trace context: for other messages, the sender has decided.
 func (t *Traces) inheritSampler(environ []string, r *report) {
 	const variable, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	switch name := strings.TrimPrefix(Variable(environ, variable), "parentbased_"); name {

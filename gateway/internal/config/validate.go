@@ -29,7 +29,7 @@ func (c *Config) validate(r *report) {
 		if c.TLS.Cert == "" {
 			set, missing = missing, set
 		}
-		r.add(set, "the setting requires %s: set both, or neither to use the development certificate", missing)
+		r.add(set, "the setting requires %s: set both, or remove both to use the development certificate", missing)
 	}
 	if c.Data == "" {
 		r.add("data", "cannot determine the data directory, because neither XDG_DATA_HOME nor HOME is set: set --data DIR")
@@ -81,7 +81,7 @@ func (c *Config) validateListen(r *report) {
 	}
 }
 
-// leastMemory is enough for the gateway itself, and leastMessageMemory for small messages.
+// leastMemory and leastMessageMemory are the minimum values. They suffice for small messages.
 const leastMemory, leastMessageMemory = 128 << 20, 4 << 20
 
 func (c *Config) validateMemory(r *report) {
@@ -110,7 +110,7 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-// validateStore checks Store. It repeats no text with an @, which may contain a password.
+// validateStore checks Store. An error does not quote a value with @: it may contain a password.
 func (c *Config) validateStore(r *report) {
 	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
@@ -134,7 +134,7 @@ func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
-		// A configuration file may set sync even if a flag selects a store without files.
+		// sync in the file is not an error if a flag overrides the store: it has no effect then.
 		r.add("sync", "sync is not allowed with the store %s, which has no files: leave out sync, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
@@ -205,8 +205,8 @@ func (h *Contents) validatePolicies(prefix string, c *Config, r *report) {
 	}
 }
 
-// certificateName matches URI= with a name, or parts NAME=VALUE with backslashes for escapes.
-// Certificates have no other names.
+// certificateName matches URI= and a URI, or NAME=VALUE parts of a distinguished name, in which a
+// backslash escapes a character.
 var certificateName = regexp.MustCompile(`^(URI=.+|[\w.]+=(\\.|[^,+\\])+([,+][\w.]+=(\\.|[^,+\\])*)*)$`)
 
 func (c *Config) overridePolicies() {
@@ -222,7 +222,7 @@ func (p *Policy) validate(path string, r *report) {
 	if p.Name == "" || strings.ContainsAny(p.Name, ";&= ") {
 		r.add(path+".name", "%q is not a valid policy name: use letters, digits and hyphens", p.Name)
 	}
-	if p.Key != "" && strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n") { // without a key, the policy has a certificate, or the problem is reported already
+	if p.Key != "" && strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n") { // a missing key is not a problem here: the policy has a certificate, or readKey has reported it
 		r.add(path+".key", "the key of policy %q contains a space or a semicolon, which connection strings do not allow: generate a key with: openssl rand -base64 32", p.Name)
 	}
 	r.require(path+".rights", p.Rights != 0, "policy %q has no rights: add Send, Listen or Manage", p.Name)
@@ -230,7 +230,7 @@ func (p *Policy) validate(path string, r *report) {
 
 func (h *Contents) validateEntities(prefix string, limits core.Limits, r *report) {
 	var own names
-	below := map[string]*names{} // of subscriptions, by their lists
+	below := map[string]*names{} // names of subscriptions, by the path of their list
 	for _, d := range h.declared(prefix) {
 		taken, valid, twice := &own, core.ValidateName(d.Name), "%q is listed twice (queues and topics share one set of names, which are case-insensitive): remove one"
 		if d.Kind == core.Subscription {
@@ -265,7 +265,7 @@ func (d *Declared) validateRules(limits *core.Limits, r *report) {
 
 func validateSettings(path string, given *EntitySettings, r *report) {
 	for f, v := range given.all() {
-		s := core.DefaultSettings(core.Queue) // with one setting, so that each is checked
+		s := core.DefaultSettings(core.Queue) // start from defaults, so that Validate checks this setting alone
 		reflect.ValueOf(&s).Elem().FieldByName(f.Name).Set(v.Elem())
 		r.refused(strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), s.Validate())
 	}
@@ -294,7 +294,7 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 	}
 }
 
-// name checks a name of the form of pluginName. note is added to the text about two equal names.
+// name reports an invalid or repeated name. note is part of the text about a repeated name.
 func (r *report) name(path, what, name string, taken *names, note string) {
 	var invalid error
 	if !pluginName.MatchString(name) {
@@ -303,7 +303,7 @@ func (r *report) name(path, what, name string, taken *names, note string) {
 	r.unique(path+".name", name, invalid, taken, what+" %q is listed twice (names are case-insensitive"+note+"): remove one")
 }
 
-// unique reports why name is invalid or, with the format twice, that it is in taken. It adds name to taken.
+// unique reports invalid or, if name is already in taken, the text twice. It adds name to taken.
 func (r *report) unique(path, name string, invalid error, taken *names, twice string) {
 	if invalid != nil {
 		r.add(path, "%v", invalid)
@@ -312,8 +312,8 @@ func (r *report) unique(path, name string, invalid error, taken *names, twice st
 	}
 }
 
-// require reports a problem with a setting, unless the setting fulfils its condition or has a problem
-// already.
+// If fulfilled is false, require reports a problem with the setting at path. It reports nothing if
+// the report already contains a problem with this setting.
 func (r *report) require(path string, fulfilled bool, format string, args ...any) {
 	if !fulfilled && !r.concerns(path) {
 		r.add(path, format, args...)

@@ -12,12 +12,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Hook is a URL of the gateway for requests of another service. Its secrets are in a file, one on
-// each line, or in a variable, separated by spaces. While a secret is replaced, there are two.
+// Hook receives HTTP requests of another service (a webhook). Its secrets are in a file with one on
+// each line, or in a variable, separated by spaces. Two are valid while one replaces the other.
 type Hook struct {
 	webhooks.Hook `config:",squash"`
 	SecretFile    string `config:"secret-file"`
-	SecretEnv     string `config:"secret-env"` // name of the variable
+	SecretEnv     string `config:"secret-env"` // name of an environment variable
 }
 
 const defaultTolerance = 5 * time.Minute
@@ -100,11 +100,11 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 	return keys
 }
 
-// Push sends the messages of a queue or subscription by HTTP POST. For its secret, see Hook.
+// Push sends the messages of a queue or subscription by HTTP POST, signed with its secret.
 type Push struct {
 	webhooks.PushOptions `config:",squash"`
 	SecretFile           string `config:"secret-file"`
-	SecretEnv            string `config:"secret-env"` // name of the variable
+	SecretEnv            string `config:"secret-env"` // name of an environment variable
 }
 
 func (c *Config) Pushes() (all []webhooks.PushOptions) {
