@@ -37,8 +37,8 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 
 const besideConnections = 64
 
-// besideAdmission returns limits for a second listener, so that its clients use up no places of the
-// main listeners.
+// besideAdmission returns the connection limits of an additional listener. Connections to it do not
+// count toward the limits of the main listeners.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
@@ -66,7 +66,7 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The gateway is waiting for its message store.", http.StatusServiceUnavailable)
 }
 
-// serveHandler serves h until ctx ends. Then requests in flight have adminGrace to end.
+// serveHandler serves h until ctx ends. Requests in flight then have adminGrace to finish.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
@@ -89,11 +89,11 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	return nil
 }
 
-// leastFlush is the minimum time for sending the last traces, even after the drain time.
+// leastFlush is the minimum time for sending the last traces, even if the drain time has passed.
 const leastFlush = 500 * time.Millisecond
 
-// openTraces starts tracing, or returns nil if none is configured. stop sends the last traces
-// within the rest of the drain time.
+// openTraces starts tracing. It returns a nil t if no tracing is configured. stop sends the last
+// traces within the rest of the drain time.
 func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tracing.Tracing, stop func(), err error) {
 	t, err = tracing.New(ctx, tracing.Options{
 		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Sample: c.Traces.Sample, Version: versionText(), Logger: log,
@@ -116,8 +116,8 @@ func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tra
 	}, nil
 }
 
-// warnOfPermissions warns if other users may write to the data directory, or read keys in it. A
-// missing directory will be created for its owner only.
+// warnOfPermissions warns if other users may write to the data directory, or read keys in it. It
+// ignores a missing directory, which the gateway creates with permissions for the owner only.
 func warnOfPermissions(dir string, log *slog.Logger) {
 	if runtime.GOOS == "windows" { // file permissions are different there
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// emulatorReady is the line for which programs that start the official emulator's container wait.
+// Programs that start the official emulator's container wait until it prints emulatorReady.
 const emulatorReady = "Emulator Service is Successfully Up!"
 
 type announcement struct {
@@ -114,8 +114,8 @@ func local(ln net.Listener) string {
 	return net.JoinHostPort(host, port)
 }
 
-// endpoints returns the address of the first listener and, for TLS, that of the listener on the
-// usual port, if there is one.
+// endpoints returns the address of the first listener as plain, and the address for TLS as secure:
+// the listener on port 5671 or, if there is none, also the first listener.
 func endpoints(listeners []net.Listener) (plain, secure string) {
 	for _, ln := range listeners {
 		host, port, _ := net.SplitHostPort(ln.Addr().String())
@@ -133,8 +133,8 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor returns the policy and key of a connection string: the first policy with a key and
-// Manage, or else the first with a key. It shows only the public development key.
+// policyFor returns the policy and key of a connection string. It prefers the first policy with a
+// key and Manage to the first with a key. It shows no key except the public development key.
 func policyFor(c *config.Config) string {
 	keyed := slices.DeleteFunc(slices.Clone(c.AllPolicies()), func(p config.Policy) bool { return p.Certificate != "" })
 	if len(keyed) == 0 {

@@ -85,8 +85,8 @@ type backupOptions struct {
 	rate  string
 }
 
-// asksGateway reports whether to back up a running gateway: a flag, variable or context names one,
-// and no flag names a store.
+// asksGateway reports whether to back up a running gateway instead of a store: a flag, variable or
+// context names a gateway, and no flag names a store.
 func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	if slices.ContainsFunc(storeFlags, c.Flags().Changed) {
 		return false
@@ -123,7 +123,7 @@ func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 			return err
 		})
 		if err == nil {
-			_, err = io.Copy(io.Discard, all) // a tar ends with padding
+			_, err = io.Copy(io.Discard, all) // read the padding at the end of the tar file
 		}
 		return err
 	}
@@ -224,7 +224,7 @@ pipe is damaged, the command deletes the entities that it has created.`,
 			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal cannot be read twice
 				in = buffered
 			}
-			if err := backup.Check(in); err != nil { // checked first, because opening a store creates files
+			if err := backup.Check(in); err != nil { // check the backup before openForCopy, which creates files
 				return err
 			}
 			from, header, err := backup.Open(in)

@@ -20,7 +20,7 @@ var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// The plugins must have been launched, because only then their kinds are known.
+// newBroker must run after the launch of the plugins, which then say whether they are routers.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live *namespaces.Member, log *slog.Logger) (*broker.Broker, error) {
 	pipelines, err := t.pipelines(contents.Pipelines)
 	if err != nil {
@@ -57,7 +57,7 @@ func (t *namespaceServer) pipelines(all []config.Pipeline) (lines []broker.Pipel
 	return lines, err
 }
 
-// filters returns the plugins that rules may call: all but those known not to be routers.
+// filters returns the plugins that rules may call. It omits those known not to be routers.
 func (t *namespaceServer) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
 	for i := range t.c.Plugins {
@@ -102,11 +102,11 @@ func selected(contents *config.Contents, bodies *payload.Chain) (s broker.Select
 	}
 	for i := range contents.RateLimits {
 		l := &contents.RateLimits[i]
-		rate, _ := l.Limit() // it was validated
+		rate, _ := l.Limit() // no error: config.Load has validated the rate
 		s.RateLimits = append(s.RateLimits, broker.For[core.Rate]{Entity: l.Entity, Set: rate})
 	}
 	for i := range contents.CircuitBreakers {
-		c, failures, _ := contents.CircuitBreakers[i].Limits() // it was validated
+		c, failures, _ := contents.CircuitBreakers[i].Limits() // no error: config.Load has validated the settings
 		b := broker.Breaker{Failures: failures, Of: c.Of, Consecutive: c.Consecutive, Pause: c.Pause}
 		s.CircuitBreakers = append(s.CircuitBreakers, broker.For[broker.Breaker]{Entity: c.Entity, Set: b})
 	}

@@ -24,7 +24,7 @@ type certificate struct {
 	ca     string  // file of the development CA; "" if a certificate is configured
 	issued *issued // for hosts of namespaces; nil if a certificate is configured
 	own    atomic.Pointer[tls.Certificate]
-	// current has the authorities of clients' certificates, also for resumed sessions of TLS.
+	// current has the trusted authorities. Resumed TLS sessions are checked against them, too.
 	current atomic.Pointer[tls.Config]
 }
 
@@ -57,8 +57,8 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 }
 
 func (c *certificate) trust(authorities *x509.CertPool) {
-	// Without ALPN, because a server that offers protocols rejects clients that name others. The
-	// first bytes show the protocol anyway.
+	// ALPN is off: with ALPN, the server rejects clients that request only other protocols. The
+	// gateway recognizes the protocol by the first bytes of a connection.
 	next := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.forHello}
 	if authorities != nil {
 		next.ClientCAs, next.ClientAuth = authorities, tls.VerifyClientCertIfGiven
@@ -98,11 +98,11 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// Beyond maxIssued certificates, the oldest is dropped.
+// If there are more certificates than maxIssued, the least recently used is dropped.
 const maxIssued = 1000
 
-// issued signs certificates for hosts of namespaces at the first handshake, because namespaces are
-// created and deleted at run time.
+// issued signs a certificate for a namespace's host at the first handshake with this host, because
+// clients create and delete namespaces at run time.
 type issued struct {
 	ca *devca.Authority
 

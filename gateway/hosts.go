@@ -19,11 +19,11 @@ type hostNames struct {
 	own         []string // in lower case
 	namespaces  answers
 	certificate func() *x509.Certificate
-	private     bool // other machines and containers also use the gateway, by names of the local network
+	private     bool // accept names of local networks, because other machines can connect
 }
 
-// privateDomains are never delegated in public DNS. Private DNS uses them for containers' hosts,
-// Kubernetes services and local networks.
+// privateDomains do not exist in public DNS, so no owner of a web page can have a name in them.
+// Private DNS uses them for containers' hosts, Kubernetes services and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
 type answers interface{ Answers(host string) bool }
@@ -62,7 +62,7 @@ func (n *hostNames) has(host string) bool {
 	name := core.FoldHost(host)
 	switch _, err := netip.ParseAddr(name); {
 	case name == "", // browsers always send a host
-		err == nil, // no page's owner controls an address
+		err == nil, // DNS rebinding needs a name, not an IP address
 		name == "localhost", strings.HasSuffix(name, ".localhost"), slices.Contains(n.own, name),
 		n.namespaces != nil && n.namespaces.Answers(name),
 		n.certificate != nil && n.certificate().VerifyHostname(name) == nil:
@@ -70,7 +70,7 @@ func (n *hostNames) has(host string) bool {
 	case n.private:
 		return !strings.Contains(name, ".") || hasSuffix(name, privateDomains...)
 	}
-	return hasSuffix(name, ".internal") // the name of this machine for its containers
+	return hasSuffix(name, ".internal") // containers use such names for the machine that they run on
 }
 
 func hasSuffix(s string, suffixes ...string) bool {

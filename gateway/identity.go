@@ -56,7 +56,7 @@ func hangUp(ctx context.Context, ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
-			return nil // the end of ctx has closed it
+			return nil // ctx ended, which closed ln
 		}
 		_ = conn.Close()
 	}

@@ -18,7 +18,7 @@ type pools struct {
 	watch       *memory.Watch
 	messages    *fair.Pool // bytes of messages in progress
 	connections *fair.Pool // bytes of connections, sessions and links
-	streams     *fair.Pool // units; an event stream takes several
+	streams     *fair.Pool // abstract units, of which an event stream takes several
 	decoding    *payload.Room
 }
 
@@ -45,7 +45,7 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 		debug.SetMemoryLimit(available / 100 * 85) // the runtime exceeds the limit if it has too little CPU time to collect
 	}
 	of := partsOf(available)
-	if n, err := memory.Parse(c.MessageMemory); err == nil { // it was validated, so an error means that it is not set
+	if n, err := memory.Parse(c.MessageMemory); err == nil { // an error means that the setting is empty
 		of.messages = n
 	}
 	log.Debug("memory", "available", available, "messages", of.messages)
@@ -59,7 +59,7 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 }
 
 func memorySetting(c *config.Config) int64 {
-	n, _ := memory.Parse(c.Memory) // it was validated
+	n, _ := memory.Parse(c.Memory) // 0 if the setting is empty
 	return n
 }
 
@@ -81,7 +81,7 @@ func (p *pools) degraded() string {
 		return fmt.Sprintf("memory is %s: %d of %d bytes are used, and the gateway refuses requests that need more as busy until memory is free", u.Level, u.Used, u.Limit)
 	}
 	if names := p.gauge.Refusing(time.Now().Add(-refusedLately)); len(names) > 0 {
-		return "clients were refused within the last minute, because their share was in use of: " + strings.Join(names, "; ")
+		return "within the last minute, clients were refused because they had used their share of: " + strings.Join(names, "; ")
 	}
 	return ""
 }

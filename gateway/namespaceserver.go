@@ -50,7 +50,7 @@ func (t *namespaceServer) openDirectory(ctx context.Context, issuers auth.Issuer
 	})
 }
 
-// When serve returns, n is served: the configured entities exist, and the metrics include n.
+// serve returns when clients can use n: its configured entities exist, and metrics include it.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *namespaces.Member) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -157,8 +157,8 @@ func (t *namespaceServer) openBreakers() (n int) {
 	return n
 }
 
-// declare creates missing entities. Existing ones keep their settings, because a client may have
-// changed them on purpose, unless update is true. The log says how they differ.
+// declare creates missing entities. If update is true, it also changes entities that differ from c.
+// Otherwise it only logs how they differ, because clients may have changed them on purpose.
 func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, update bool, log *slog.Logger) error {
 	return declaration.Declare(ctx, admin, c, declaration.Options{
 		Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}, Update: update,

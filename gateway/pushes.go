@@ -17,7 +17,7 @@ import (
 )
 
 type pushes struct {
-	c        *config.Config // as at the start of the gateway
+	c        *config.Config // the configuration with which the gateway started
 	log      *slog.Logger
 	messages *fair.Pool
 	group    *rungroup.Group
@@ -33,8 +33,8 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// set replaces the pushes. One whose configuration has changed starts again when its requests in
-// flight have ended. Calls of set must not overlap.
+// set replaces the pushes. A push whose configuration has changed starts again after its requests
+// in flight have ended. Calls of set must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}
@@ -58,7 +58,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 	p.inForce.Store(&all)
 }
 
-// start starts a push, after old has stopped if it is not nil.
+// start starts a push. If the push replaces old, it begins to work when old has stopped.
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
@@ -89,7 +89,7 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached says what the gateway cannot reach. It names nothing, because /health needs no token.
+// unreached counts what the gateway cannot reach. It omits names: /health requires no token.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

@@ -42,7 +42,7 @@ func (b *backend) reload(ctx context.Context) error {
 		return err
 	}
 	if c.HasDevKey() && !b.c.HasDevKey() {
-		return errors.New("policies: the public development key would become valid, which requires a restart: set a different key for the policy " + config.DevPolicy)
+		return errors.New("policies: the new configuration would accept the public development key, which requires a restart: set a different key for the policy " + config.DevPolicy)
 	}
 	var pair *tls.Certificate
 	if c.TLS.Cert != "" && b.c.TLS.Cert != "" {
@@ -61,7 +61,7 @@ func (b *backend) reload(ctx context.Context) error {
 	for _, k := range made {
 		b.log.Info("reload: the gateway has generated a key for a policy that has none in the configuration", "policy", k.Policy, "file", k.File)
 	}
-	_ = b.again.level.UnmarshalText([]byte(c.Log.Level)) // it was validated
+	_ = b.again.level.UnmarshalText([]byte(c.Log.Level)) // no error: config.Load has validated it
 	if pair != nil {
 		b.certificate.own.Store(pair)
 	}

@@ -76,7 +76,7 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// file has the trusted authorities; "" means the system's.
+// file has the certificates of trusted authorities in PEM; "" means those of the system.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {

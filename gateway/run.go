@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-// Cobra's texts for wrong command lines, and what replaces them, with the names of the flags.
+// These patterns match cobra's errors for wrong command lines. misuse replaces these errors.
 var (
 	wrongArguments = regexp.MustCompile(`arg\(s\),.* received (\d+)$`)
 	wrongFlags     = []struct {
@@ -79,7 +79,7 @@ var (
 	}
 )
 
-// misuse says in this project's words what cobra and pflag say about the command line of c.
+// misuse rewords errors of cobra and pflag about the command line of c, and adds a remedy.
 func misuse(c *cobra.Command, err error) error {
 	value, isValue := errors.AsType[*pflag.InvalidValueError](err)
 	if number, isNumber := errors.AsType[*strconv.NumError](err); isValue && isNumber {
@@ -103,7 +103,7 @@ func isAn[E error](err error) bool {
 	return ok
 }
 
-// f is called after the flags are parsed.
+// beforeRun makes c and its subcommands call f after they have parsed their flags.
 func beforeRun(c *cobra.Command, f func(*cobra.Command) error) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -118,8 +118,8 @@ func beforeRun(c *cobra.Command, f func(*cobra.Command) error) {
 	}
 }
 
-// checkText refuses flags that are not UTF-8, because XML and JSON would replace their bytes. Names
-// of files may have any bytes, so it leaves out the flags of a gateway, whose values Load checks.
+// checkText refuses values that are not UTF-8, because XML and JSON would replace their bytes. File
+// names may have any bytes. Commands with the flag --config check their values in config.Load.
 func checkText(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		holds, _ := pflag.UnquoteUsage(f)
@@ -179,8 +179,8 @@ func shortNames(c *cobra.Command) {
 	}
 }
 
-// usageTemplate is cobra's without parts that no command uses. The flags of crosstown serve would
-// hide the commands.
+// usageTemplate is cobra's template without parts that no command uses. The root command lists no
+// flags of crosstown serve: there are so many that they would hide the commands.
 const usageTemplate = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}

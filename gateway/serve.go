@@ -48,7 +48,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 		return err
 	}
 	again := signals{asked: asked, read: read, level: new(slog.LevelVar)}
-	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // it was validated
+	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // no error: config.Load has validated it
 	out := c.OutOrStdout()
 	return serve(c.Context(), settings, func(a *announcement) error {
 		_, err := io.WriteString(out, a.text())
@@ -131,7 +131,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	}
 }
 
-// server is the part of a gateway that stays when the store is opened again.
+// server is the part of a gateway that continues when the gateway opens its store again.
 type server struct {
 	c           *config.Config
 	ready       func(*announcement) error
@@ -154,7 +154,7 @@ type server struct {
 	lostAt time.Time      // when the store was last found to have lost its contents, or zero
 }
 
-// guard returns hostNames.guard while the public development key is in force.
+// guard returns hostNames.guard, or a no-op if the public development key is not accepted.
 func (g *server) guard(others answers, addresses ...string) func(http.Handler) http.Handler {
 	if !g.c.HasDevKey() {
 		return func(h http.Handler) http.Handler { return h }
@@ -360,7 +360,7 @@ func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, b.mux.HTTP()) })
 }
 
-// Only the first start is announced, not a new one after a loss of the store's data.
+// announce does nothing if the gateway starts again because the store has lost its data.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil
@@ -387,7 +387,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	return nil
 }
 
-// grace returns the drain time, but at least 1 ms: bridges would replace 0 by their default.
+// grace returns the drain time, but at least 1 ms: for 0, bridges would use their default.
 func (g *server) grace() time.Duration { return max(g.c.DrainTimeout, time.Millisecond) }
 
 func newLogger(w io.Writer, o config.Log, level slog.Leveler) *slog.Logger {

@@ -47,7 +47,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
-// The channel closes when Redis has lost the store's data. It is nil for other stores.
+// lost returns a channel that closes when Redis has lost its data; nil for other stores.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// The channel closes when a disk error has stopped the file store. It is nil for other stores.
+// failed returns a channel that closes when a disk error stops the file store; nil for others.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil

@@ -90,7 +90,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 		_, _ = io.Copy(io.Discard, stdin)
 	}()
 	again := signals{level: new(slog.LevelVar)}
-	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // it was validated
+	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // no error: config.Load has validated it
 	return serve(ctx, settings, func(a *announcement) error {
 		plain, secure, address := a.connections()
 		return command.NewEncoder(stdout).Encode(testServer{

@@ -20,8 +20,8 @@ const (
 	storeReminder = time.Minute
 )
 
-// awaitStore opens the store. While Redis is unavailable, it tries again for as long as the
-// configuration says, and /health on ln says why. The store is nil if ctx ends first.
+// awaitStore opens the store. While Redis is unavailable, it retries for the time StoreWait, and
+// /health on ln gives the reason. If ctx ends first, the store is nil.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway is opening its message store.")
@@ -68,7 +68,7 @@ func (w *startupServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", "application/json")
 	rw.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(rw).Encode(struct { // the client may have disconnected
+	_ = json.NewEncoder(rw).Encode(struct { // ignore an error: the client may have disconnected
 		Status string `json:"status"`
 		Reason string `json:"reason"`
 	}{"unhealthy", *w.reason.Load()})
