@@ -103,10 +103,10 @@ func init() { // in a function, because some functions call each other
 	}
 }
 
-// For a parameter of type text, call converts the argument as concat does.
+// A template function with a parameter of this type gets any argument, converted as by concat.
 type text string
 
-// call ignores surplus arguments. Integers in the result become float64, as in JSON.
+// call calls the Go function f. It ignores surplus arguments, and returns an int as a float64.
 func call(f any, args []any) (any, error) {
 	function := reflect.ValueOf(f)
 	t := function.Type()
@@ -152,12 +152,12 @@ var typeNames = map[reflect.Kind]string{
 }
 
 func wrongArgument(i int, v any, want reflect.Type) error {
-	text, _ := json.Marshal(v) // v came from JSON
+	text, _ := json.Marshal(v) // no error: v was decoded from JSON
 	return fmt.Errorf("argument %d is %s: use %s", i+1, text, typeNames[want.Kind()])
 }
 
-// logic returns the template function or, which ends at the first true (short), or the function
-// and, which ends at the first false.
+// logic returns the template function "or" if short is true, otherwise the function "and". The
+// returned function stops at the first argument that equals short.
 func logic(short bool) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		for i := range args {
@@ -178,8 +178,8 @@ func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) 
 	}
 }
 
-// order returns a function that compares two numbers or two texts. holds gets the result of the
-// comparison: -1, 0 or 1.
+// order returns a function that compares two numbers or two strings. It passes the result of the
+// comparison (-1, 0 or 1) to holds.
 func order(holds func(n int) bool) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
 		if _, ok := a.(string); ok {

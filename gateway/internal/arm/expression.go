@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// An expression is a template's string in square brackets: a function call, a text in single quotes
-// or a number, and after it any number of members and indexes.
+// An expression is a string in square brackets. It begins with a function call, a string in single
+// quotes or a number. Any number of .members and [indexes] may follow.
 
 type parser struct {
 	text string
@@ -122,7 +122,7 @@ func (p *parser) operand() (any, error) {
 	return p.call(word)
 }
 
-// quoted reads a text up to its closing quote. Two quotes stand for one.
+// quoted reads a string up to its closing quote. In the string, two quotes stand for one.
 func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -140,8 +140,8 @@ func (p *parser) quoted() (string, error) {
 	return "", errors.New("a string has no closing quote")
 }
 
-// call calls a function. If an argument cannot be evaluated, neither can the call, except for if,
-// coalesce and the functions for ids.
+// call parses the arguments and calls a function. If an argument cannot be evaluated, the call
+// fails, except for if, coalesce, reference and resourceId, which may not need this argument.
 func (p *parser) call(name string) (any, error) {
 	if strings.EqualFold(name, "lambda") {
 		return p.lambda()
@@ -177,7 +177,7 @@ func (p *parser) call(name string) (any, error) {
 	return p.in.function(name, args)
 }
 
-// lateError stands for an argument that cannot be evaluated. Some functions ignore it.
+// lateError replaces an argument that cannot be evaluated. It fails only if a function uses it.
 type lateError struct{ err error }
 
 func (p *parser) skip() bool {
@@ -205,7 +205,7 @@ func (p *parser) skip() bool {
 	return false
 }
 
-// member returns the member of v with this name. Like Azure, it ignores case.
+// member returns the member of the object v with this name. Like Azure, it ignores case.
 func member(v any, name string) (any, error) {
 	object, ok := v.(map[string]any)
 	if !ok {

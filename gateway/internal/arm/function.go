@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Only Azure can evaluate these functions, and those whose names begin with list.
+// ofAzure lists functions that only Azure can evaluate. function adds names that begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
@@ -74,7 +74,7 @@ func (s *scope) copyIndex(args ...any) (any, error) {
 	return float64(i) + offset, nil
 }
 
-// lambda is an expression with parameters, such as lambda('x', …).
+// lambda is an anonymous function, such as lambda('x', …): parameter names and an expression.
 type lambda struct {
 	names []string
 	text  string
@@ -88,7 +88,7 @@ func (p *parser) lambda() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !p.takes(',') { // the body follows
+		if !p.takes(',') { // the string is not a name, but the begin of the body
 			break
 		}
 		l.names, from = append(l.names, name), p.at
@@ -147,7 +147,7 @@ func (s *scope) own(name string) any {
 	return nil
 }
 
-// callOwn calls a function of the template, which sees only its own parameters.
+// callOwn calls a function that the template declares. It can use only its own parameters.
 func (s *scope) callOwn(declared any, args []any) (any, error) {
 	inner := newScope(s.shared, nil, map[string]any{})
 	inner.functions = s.functions

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// If first is true, part returns the first count elements of a list or characters of a text,
-// otherwise the rest.
+// part takes a list, or a string as a list of characters. If first is true, part returns the first
+// count elements, otherwise the elements after these.
 func part(v, count any, first bool) (any, error) {
 	n, ok := count.(float64)
 	list, isList := v.([]any)
@@ -69,7 +69,7 @@ func length(v any) (int, error) {
 	return 0, fmt.Errorf("%v has no length: use a string, a list or an object", v)
 }
 
-// ok is false if the first argument is not a list.
+// joined joins lists to one list. If the first argument is not a list, ok is false.
 func joined(args []any) (all []any, ok bool, err error) {
 	if len(args) == 0 {
 		return nil, false, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// identifier is the result of resourceId. Only Azure knows the id as a text.
+// identifier is the result of resourceId. Only Azure can convert it to a string.
 type identifier struct {
 	typ  string
 	name string // parts separated by slashes; "" if unknown
@@ -16,7 +16,7 @@ func (identifier) unknown() error {
 	return unknownf("the id of a resource can only be determined by Azure")
 }
 
-// resourceID finds the last type in args. The arguments after it are the names of the type's parts.
+// resourceID implements resourceId. A type in args is followed by one name for each of its parts.
 func resourceID(args ...any) identifier {
 	for i, a := range args {
 		typ, _ := a.(string)
@@ -37,14 +37,14 @@ func resourceID(args ...any) identifier {
 	return identifier{}
 }
 
-// pending is a resource, or a part of one, that is not evaluated yet. Only the member that an
-// expression selects will be, because others may contain what only Azure can evaluate.
+// pending is a resource, or a part of one, that is not evaluated yet. If an expression selects a
+// member, only this member is evaluated: the others may require Azure.
 type pending struct {
 	v  any
 	in *scope
 }
 
-// memberOf evaluates the member if v is pending.
+// memberOf returns a member of v, which may be pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {
@@ -60,13 +60,13 @@ func memberOf(v any, name string) (any, error) {
 	}
 	m, err := member(object, name)
 	if err != nil {
-		return nil, unknownf("%s of a resource is not set by the template, so only Azure can determine it", name)
+		return nil, unknownf("the template does not set %s of the resource, so only Azure can determine it", name)
 	}
 	return pending{m, later.in}, nil
 }
 
-// reference implements reference(resource, version, 'Full') for a resource of the same deployment.
-// Properties that only Azure knows have no value.
+// reference implements reference(resource, version, 'Full') for resources of the same template. It
+// fails for properties that the template does not set.
 func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() can only be evaluated by Azure")
@@ -92,7 +92,7 @@ func (s *scope) reference(args ...any) (any, error) {
 	return pending{properties, in}, nil
 }
 
-// resourceOf returns the resource with a name or id, or nil if the template does not create it.
+// resourceOf returns the resource with a symbolic name or id. It returns nil for other resources.
 func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	switch named := named.(type) {
 	case string:
@@ -103,7 +103,7 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 			return r, s
 		}
 		typ, _ := r["type"].(string)
-		name, _ := s.resolve(r["name"]) // without a name, the type must suffice
+		name, _ := s.resolve(r["name"]) // if there is an error, identified searches by type only
 		text, _ := name.(string)
 		return s.identified(identifier{typ, text})
 	case identifier:
@@ -112,8 +112,8 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	return nil, nil
 }
 
-// identified returns a resource, of the template or of one around it, by its id. If the id's name
-// cannot be evaluated, it returns the only resource of the type.
+// identified returns the resource with this id in the template or an enclosing template. If the
+// name in the id is unknown, it returns the only resource of the type.
 func (s *scope) identified(id identifier) (found map[string]any, in *scope) {
 	for ; s != nil; s = s.around {
 		all, _ := s.deployed.([]any)

@@ -17,11 +17,11 @@ type scope struct {
 	deployed    any    // the template's resources: a list, or an object by symbolic name
 	parameters  map[string]any
 	definitions map[string]any
-	given       map[string]any // values of parameters, by lower-cased name
+	given       map[string]any // values of parameters, by name in lower case
 	variables   map[string]any
 	functions   []any
-	bound       map[string]any // arguments of the lambdas around an expression, by lower-cased name
-	loops       map[string]int // indexes of loops, by lower-cased name; "" is the innermost loop
+	bound       map[string]any // arguments of the enclosing lambdas, by name in lower case
+	loops       map[string]int // current index of each enclosing loop, by name in lower case; "" is the innermost loop
 	nested      int
 }
 
@@ -80,7 +80,7 @@ func (s *scope) give(name, text string) {
 	s.given[strings.ToLower(name)] = v
 }
 
-// typeOf follows references to types of the template.
+// typeOf returns the type of a declared parameter. It follows $ref to the definitions.
 func (s *scope) typeOf(declared any) any {
 	for range maxNested {
 		reference, _ := member(declared, "$ref")
@@ -109,7 +109,7 @@ func (s *scope) spend(v any, err error) error {
 	return err
 }
 
-// weight estimates the size of v. It stops once the size exceeds most.
+// weight estimates the size of v. It stops when the estimate exceeds most.
 func weight(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -205,7 +205,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat evaluates the member of of loop once for each round.
+// repeat evaluates the member named of in loop, once for each index of the loop.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *scope) within(loop string, i int) *scope {
 	return &inner
 }
 
-// resolve evaluates the expressions in v. err is the first error.
+// resolve returns v with its expressions evaluated, or the first error.
 func (s *scope) resolve(v any) (x any, err error) {
 	x = s.evaluated(v, "", func(_, _ string, failed error) { err = cmp.Or(err, failed) })
 	if err != nil {
@@ -251,8 +251,8 @@ func (s *scope) resolve(v any) (x any, err error) {
 	return x, nil
 }
 
-// evaluated evaluates the expressions in v, and calls fail for those that cannot be evaluated, which
-// become nil. what is the expression or the name of a loop.
+// evaluated returns v with its expressions evaluated. An expression or loop with an error becomes
+// nil, and evaluated passes its text as what to fail.
 func (s *scope) evaluated(v any, place string, fail func(place, what string, err error)) any {
 	switch v := v.(type) {
 	case string:
@@ -279,7 +279,7 @@ func (s *scope) evaluated(v any, place string, fail func(place, what string, err
 	return v
 }
 
-// members is evaluated for the members of an object that are read. The others stay as they are.
+// members returns the object v. It evaluates the members for which reads returns true.
 func (s *scope) members(v map[string]any, place string, reads func(name string) bool, fail func(place, what string, err error)) map[string]any {
 	all, loops := make(map[string]any, len(v)), loopsOf(v)
 	for i, loop := range loops {

@@ -1,5 +1,5 @@
-// Package arm reads the resources of an ARM template, the JSON to which Bicep compiles. It
-// evaluates their names and properties as far as that is possible without Azure.
+// Package arm reads the resources in an ARM template, which is the JSON that Bicep compiles to. It
+// evaluates the names and properties of resources, except expressions that only Azure can evaluate.
 package arm
 
 import (
@@ -12,14 +12,14 @@ import (
 )
 
 // Resource is a resource that a template deploys. Types and Names begin with those of the enclosing
-// resources, the outermost first: ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns",
-// "orders"]. A resource of another service has only Path and Types.
+// resources, such as ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns", "orders"]. For a
+// resource that does not belong to Service Bus, only Path and Types are set.
 type Resource struct {
-	Path       string // in the template, such as resources[2]
+	Path       string // place in the template, such as resources[2]
 	Types      []string
 	Names      []string
 	Properties map[string]any
-	Other      map[string]any // further members, such as sku
+	Other      map[string]any // other members of the resource, such as sku
 }
 
 type Problem struct{ Path, Text string }
@@ -27,7 +27,7 @@ type Problem struct{ Path, Text string }
 const (
 	maxCopies = 10_000
 	maxNested = 20
-	// maxDepth bounds the nesting of expressions, including those of variables and parameters in them.
+	// maxDepth bounds how deeply expressions are nested, also by the variables that they refer to.
 	maxDepth = 1000
 	// maxWork bounds the work of evaluating a template: the bytes of texts, plus a fixed number for
 	// each element, call and resource. Azure deploys at most 800 resources, which need far less.
@@ -37,16 +37,16 @@ const (
 	resourceWork = 1 << 10
 )
 
-// unknownText is an expression that cannot be evaluated. In a text, its index between two zero
-// bytes marks its place: some texts, such as a namespace's name, need not be known.
+// unknownText is a part of a name that cannot be evaluated. The name contains the index of the
+// unknownText between two zero bytes. A namespace's name, for example, may be partly unknown.
 type unknownText struct{ expression, why string }
 
 type Options struct {
-	File  map[string]any    // parameters in a parameters file, each an object with a value
-	Given map[string]string // values of parameters, which override those of File
-	// Reads reports whether Read must evaluate a property of resources of a kind; for the property
-	// "", whether it must read resources of the kind at all. kind is a path, such as
-	// topics/subscriptions, or "" for a namespace.
+	File  map[string]any    // the member "parameters" of a parameters file: each value is an object {"value": …}
+	Given map[string]string // values of parameters as strings; they override those in File
+	// Reads reports whether Read must evaluate a property of resources of a kind, such as
+	// topics/subscriptions. The kind of a namespace is "". With the property "", Reads reports
+	// whether Read must read resources of the kind at all.
 	Reads func(kind, property string) bool
 }
 
@@ -64,7 +64,7 @@ func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	return s.shared.resources, s.shared.problems
 }
 
-// resources reads v: a list of resources, or an object of resources by symbolic name.
+// resources reads the resources in v, which is a list, or an object by symbolic name.
 func (s *scope) resources(v any, place string, types, names []string) {
 	switch v := v.(type) {
 	case []any:
@@ -86,7 +86,7 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 	typ, _ := r["type"].(string)
 	if typ == "" {
-		s.problem(place+".type", "the type of the resource is missing: write it")
+		s.problem(place+".type", "the resource has no type: add the member type")
 		return
 	}
 	full, relative := fullType(typ, types)
@@ -118,8 +118,8 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// fullType splits a type. The type of a resource inside another one may be relative to around, the
-// other's type.
+// fullType splits a type at slashes. around is the type of the enclosing resource. If typ is
+// relative to it, relative is true and all begins with around.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -173,7 +173,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 		s.problem(place+".name", "%q has %d parts, but the name of a resource of the type %s must have %d, separated by slashes", name, len(names), strings.Join(types, "/"), len(types))
 		return
 	}
-	for i := 1; i < len(names); i++ { // the outermost name need not be known
+	for i := 1; i < len(names); i++ { // the namespace's name may be unknown
 		if !s.known(names[i], r["name"], place) {
 			return
 		}
@@ -217,11 +217,11 @@ const ServiceBus = "Microsoft.ServiceBus/namespaces"
 // deployments is the type of nested deployments, such as modules of Bicep.
 const deployments = "Microsoft.Resources/deployments"
 
-// Unknown expressions in the name become marks: see unknownText.
+// name evaluates the name of a resource. The name may contain marks: see unknownText.
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
-		s.problem(place+".name", "the name of the resource is missing: write it")
+		s.problem(place+".name", "the resource has no name: add the member name")
 		return "", false
 	}
 	x, err := s.resolve(text)
@@ -236,8 +236,8 @@ func (s *scope) name(v any, place string) (string, bool) {
 	return name, true
 }
 
-// marked evaluates a name that is a concat or format. Arguments that are not known become marks:
-// see unknownText.
+// marked evaluates a name with unknown parts. In a concat or format, only the unknown arguments
+// become marks (see unknownText). Otherwise the whole name becomes one mark.
 func (s *scope) marked(text string) (any, error) {
 	p := &parser{text: text[1 : len(text)-1], in: s}
 	function := strings.ToLower(p.word())
@@ -284,7 +284,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known returns false, and reports why, if name contains an unknown expression (see unknownText).
+// known reports whether all of name is known. If not, it adds a problem with the unknown part.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
@@ -309,7 +309,7 @@ func (s *scope) deployment(r map[string]any, place string) {
 		return
 	}
 	if s.nested >= maxNested {
-		s.problem(place, "deployments are nested too deeply")
+		s.problem(place, "deployments are nested deeper than %d levels: move inner deployments outward", maxNested)
 		return
 	}
 	s.inside(properties, template).resources(template["resources"], place+".properties.template.", nil, nil)
@@ -325,7 +325,7 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// null means the default. The error of an argument appears only where the argument is used.
+// arguments evaluates the arguments of a deployment. It omits null, which means the default value.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

@@ -21,7 +21,7 @@ func padLeft(v text, width any, pads ...text) (string, error) {
 	return strings.Repeat(pad, max(0, n-len([]rune(v)))) + string(v), nil
 }
 
-// textOf converts like concat.
+// textOf converts v to a string as concat does.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -31,7 +31,7 @@ func textOf(v any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	text, _ := json.Marshal(v) // v came from JSON
+	text, _ := json.Marshal(v) // no error: v was decoded from JSON
 	return string(text)
 }
 
@@ -46,7 +46,7 @@ func concat(args ...any) (any, error) {
 	return b.String(), nil
 }
 
-// format supports only digits as formats, such as {0:D3}.
+// format implements the template function format. It supports only padding of numbers ({0:D3}).
 func format(text string, args ...any) (string, error) {
 	var b strings.Builder
 	for {

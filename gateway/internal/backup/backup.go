@@ -1,5 +1,5 @@
-// Package backup copies all namespaces, entities and messages of a store to a file, and restores a
-// file to a store of any kind. Package record defines the format of the file.
+// Package backup copies all namespaces, entities and messages of a store to a file, and restores
+// the file to a store of any kind. Package record defines the format of the file.
 package backup
 
 import (
@@ -18,7 +18,7 @@ const listPage = 500
 
 type Writer struct {
 	Store    core.Store
-	By       string             // version of Crosstown
+	By       string             // version of Crosstown that makes the backup
 	Progress func(messages int) // called with the number of messages written so far
 	Entities int                // number of entities written so far
 	out      *record.Writer
@@ -76,8 +76,8 @@ func (b *Writer) namespaces(ctx context.Context) error {
 	}
 }
 
-// catalogue writes each topic before its subscriptions, whose names it adds to known, by ID. It
-// returns the other entities.
+// catalogue writes the descriptions of a namespace's entities, each topic before its subscriptions.
+// It adds the names of subscriptions to known, by ID, and returns the other entities.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {
@@ -99,7 +99,7 @@ func (b *Writer) catalogue(ctx context.Context, namespace string, known map[stri
 		if e.Kind == core.Topic {
 			view, err := b.Store.Topic(ctx, namespace, e.Name)
 			if core.CodeOf(err) == core.NotFound {
-				continue // deleted in the meantime
+				continue // a client has deleted the topic in the meantime
 			}
 			if err != nil {
 				return nil, err
@@ -130,7 +130,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		if x.Subscription != "" {
 			var there bool
 			if path, there = known[x.Subscription]; !there {
-				return nil // created after the catalogue was read
+				return nil // a client created the subscription after catalogue had run
 			}
 		}
 		l := record.Of(x, path)
@@ -138,7 +138,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		return b.out.Write(&l)
 	})
 	if core.CodeOf(err) == core.NotFound {
-		return nil // deleted in the meantime
+		return nil // a client has deleted the entity in the meantime
 	}
 	if errors.Is(err, file.ErrDamaged) {
 		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes the damaged messages, then create the backup again", e.Name, err)

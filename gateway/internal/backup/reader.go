@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Reader refuses what no store can contain: impossible names and ids, and lines that are repeated,
-// missing or out of order.
+// Reader reads a backup. It refuses names and ids that no store can contain, and lines that are
+// repeated, missing or out of order.
 type Reader struct {
 	*record.Reader
 	unread     *record.Line
@@ -20,7 +20,7 @@ type Reader struct {
 	names      map[string]bool         // the keys combine the namespace's name and the entity's folded name
 	partitions map[string]bool
 	of         *core.Entity
-	last       map[string]int64 // sequence number of the last message in the partition, by subscription and sub-queue
+	last       map[string]int64 // last sequence number in the current partition, by subscription and sub-queue
 }
 
 func Open(in io.Reader) (*Reader, *record.Header, error) {
@@ -28,8 +28,8 @@ func Open(in io.Reader) (*Reader, *record.Header, error) {
 	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// Check reads the whole backup to find errors in it, and seeks back. It does nothing if in is a
-// pipe or a terminal.
+// Check reads a whole backup to find errors in it, and then seeks back to the start. If in is a
+// pipe or a terminal, which can be read only once, it does nothing.
 func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {
@@ -37,7 +37,7 @@ func Check(in io.Reader) error {
 	}
 	at, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return nil // a pipe or a terminal
+		return nil // in is a pipe or a terminal
 	}
 	b, _, err := Open(file)
 	for err == nil {
@@ -50,7 +50,7 @@ func Check(in io.Reader) error {
 	return err
 }
 
-// Next is record.Reader's Next, but refuses lines that cannot be restored.
+// Next returns the next line. It refuses lines that cannot be restored.
 func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil
@@ -102,7 +102,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	if e.Namespace != "" {
 		errs = append(errs, core.ValidateName(e.Namespace))
 	}
-	least := 1 // of partitions
+	least := 1 // minimum number of partitions
 	switch e.Kind {
 	case core.Subscription:
 		topic, own, _ := core.SplitSubscription(e.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Restore calls progress with the number of restored messages. After an error, it deletes the
-// entities that it created.
+// Restore restores a backup to st. It passes the number of restored messages to progress. After an
+// error, it deletes the entities that it created.
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {
@@ -45,7 +45,7 @@ func (r *restore) run(ctx context.Context) error {
 			err = r.namespace(ctx, *l.Namespace)
 		case l.Entity != nil:
 			err = r.entity(ctx, *l.Entity)
-		default: // a partition's line; partition also reads the contents that follow it
+		default: // l begins a partition; partition also reads the lines of its contents
 			err = r.partition(ctx, l.Partition)
 		}
 		if err != nil {
@@ -67,7 +67,7 @@ func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	return err
 }
 
-// entity creates e. It replaces an unused entity of the same name.
+// entity creates e. If the store has an empty entity of the same name, e replaces it.
 func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	_, err := r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -76,7 +76,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 			return err
 		}
 		if used {
-			return fmt.Errorf("%s exists in the store, and is or was in use: delete it, or restore to an empty store", &e)
+			return fmt.Errorf("%s already exists in the store, and is or was in use: delete it, or restore to an empty store", &e)
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if e.Kind == core.Subscription { // counts as used: its topic existed before, or it is in the backup twice
+	if e.Kind == core.Subscription { // never replace it: its topic existed before, or the backup contains it twice
 		return true, nil
 	}
 	for i := range e.Partitions {
@@ -121,7 +121,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 				return
 			}
 			if errors.Is(err, io.EOF) {
-				return // the next call returns the error again
+				return // run calls Next again, which returns io.EOF again
 			}
 			var x *core.Stored
 			if err == nil {
@@ -150,14 +150,14 @@ func (r *restore) touch(ctx context.Context) error {
 	return nil
 }
 
-// undo deletes the created entities, but not the namespaces, which the next restore reuses.
+// undo deletes the created entities. It keeps namespaces, because the next restore accepts them.
 func (r *restore) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
 	for _, e := range r.created {
 		if e.Kind == core.Subscription {
-			continue // deleted with its topic
+			continue // its topic is deleted, too, and with it the subscription
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
 			errs = append(errs, fmt.Errorf("the failed restore could not delete %s, which contains only a part of the backup (%w): delete this entity before you restore again", &e, err))

@@ -110,7 +110,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 			`{"copy": {"name": "l", "count": 9999}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/q', copyIndex())]", "resources": [{"copy": {"name": "m", "count": 9999}, "type": "authorizationRules", "name": "[concat('p', copyIndex())]"}]}`, nil,
 			`the template's result is too large`,
 		},
-		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: the type of the resource is missing`},
+		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: the resource has no type`},
 		"an unknown function":   {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `this version does not know the function unheardof`},
 		"an endless loop":       {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be a whole number from 0 to 10000`},
 		"a condition":           {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},

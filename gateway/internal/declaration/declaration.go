@@ -14,7 +14,7 @@ import (
 type Options struct {
 	Identity core.Identity
 	Update   bool
-	// With DryRun, the reports describe what Declare would do.
+	// If DryRun is true, Declare changes nothing, and reports what it would do.
 	DryRun bool
 	Report func(Report)
 }
@@ -23,8 +23,8 @@ type Report struct {
 	Entity  string
 	Kind    core.Kind
 	Did     Did
-	Differs []Difference // of an existing entity, before changes
-	NewKeys []string     // policies that received random keys, because the declaration has none
+	Differs []Difference // how an existing entity differed before Declare changed it
+	NewKeys []string     // names of policies that got random keys, because none are configured
 }
 
 type Did string
@@ -36,8 +36,8 @@ const (
 	Changed Did = "changed"
 )
 
-// Declare creates or changes the entities of a namespace so that they match c. If the error
-// concerns only some entities, the others match.
+// Declare creates the entities in c that do not exist. If o.Update is true, it also changes
+// existing entities that differ from c. After an error with one entity, it tries the others.
 func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) error {
 	if o.Report == nil {
 		o.Report = func(Report) {}
@@ -53,7 +53,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 		if err := d.see(ctx, w); err != nil {
 			errs = append(errs, fmt.Errorf("cannot apply the configured %s %s: %w", w.Kind.Word(), w.Path(), err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
-				break // the others would fail in the same way
+				break // all other entities would fail in the same way
 			}
 		}
 	}
@@ -73,7 +73,7 @@ type declaration struct {
 
 type unforwarded struct {
 	config.Declared
-	complete core.Settings // with the destination
+	complete core.Settings // includes the destinations, which did not exist at creation
 }
 
 func (d *declaration) see(ctx context.Context, w *config.Declared) error {
@@ -86,7 +86,7 @@ func (d *declaration) see(ctx context.Context, w *config.Declared) error {
 		if err = d.create(ctx, w); !errors.Is(err, core.AlreadyExists) {
 			return err
 		}
-		held, _, err = d.admin.Entity(ctx, d.Identity, w.Path()) // another gateway has created it
+		held, _, err = d.admin.Entity(ctx, d.Identity, w.Path()) // another gateway has just created the entity
 	}
 	if err != nil {
 		return err
@@ -142,8 +142,8 @@ func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) b
 	return false
 }
 
-// completeKeys sets missing keys in s, from the policy with the same name in held, or at random. It
-// returns the names of policies with random keys.
+// completeKeys sets missing keys of policies in s. It takes them from the policy with the same name
+// in held. If there is none, it makes random keys, and returns the policy's name in made.
 func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	for i := range s.AuthorizationRules {
 		r := &s.AuthorizationRules[i]
@@ -172,7 +172,7 @@ func (d *declaration) make(ctx context.Context, w *config.Declared, settings cor
 	var first *core.Rule
 	if len(rules) > 0 {
 		first = &rules[0]
-	} else if w.Rules != nil { // the subscription must receive no messages until this rule is deleted
+	} else if w.Rules != nil { // begin with a rule that matches nothing, which is then deleted
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
 	if _, err := d.admin.CreateEntity(ctx, d.Identity, core.Subscription, w.Path(), settings, first); err != nil {
@@ -193,9 +193,9 @@ func (d *declaration) add(ctx context.Context, w *config.Declared, rules []core.
 	return nil
 }
 
-// finish adds missing rules if a gateway was interrupted while it created the subscription. Each
-// new rule increases the revision by one, so the revision equals the number of rules until a client
-// changes the subscription. A management API returns no revision: finish then does nothing.
+// finish adds missing rules if a gateway stopped while it created the subscription. Each new rule
+// increases the revision by one, so a revision that equals the number of rules means that no client
+// has changed the subscription. A management API returns no revision: finish then does nothing.
 func (d *declaration) finish(ctx context.Context, w *config.Declared, held *core.Entity) error {
 	rules, err := config.Compiled(w.Rules)
 	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {
@@ -216,7 +216,7 @@ func (d *declaration) finish(ctx context.Context, w *config.Declared, held *core
 
 const pageSize = 1000
 
-// Described returns each topic before its subscriptions.
+// Described returns all entities with their rules, each topic before its subscriptions.
 func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
 	entities, err := Entities(ctx, admin, id)
 	if err != nil {
@@ -234,8 +234,8 @@ func Described(ctx context.Context, admin Admin, id core.Identity) (all []config
 	return all, nil
 }
 
-// Entities returns the entities of the namespace with these names, and the subscriptions of each
-// topic after it. Without names, it returns all queues, then all topics with their subscriptions.
+// Entities returns the entities with these names. If there are no names, it returns all queues and
+// then all topics. After each topic it returns the subscriptions of this topic.
 func Entities(ctx context.Context, admin Admin, id core.Identity, names ...string) (all []core.Entity, err error) {
 	var found []core.Entity
 	for _, name := range names {

@@ -15,18 +15,18 @@ import (
 
 type Difference struct {
 	Entity   string
-	Property string // name in a file
+	Property string // name of the setting in a configuration file
 	Declared string
 	There    string
-	Fixed    bool // cannot be changed
+	Fixed    bool // whether the property cannot be changed after creation
 
-	rule *core.Rule // to create or replace
-	drop string     // rule to delete
+	rule *core.Rule // rule to create or replace, or nil
+	drop string     // name of the rule to delete, or ""
 }
 
 const none = "none"
 
-// compare ignores settings that the declaration leaves out.
+// compare returns how held differs from w. It ignores settings that w does not set.
 func (d *declaration) compare(ctx context.Context, w *config.Declared, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.Kind {
 		return []Difference{{Entity: w.Path(), Property: "kind", Declared: w.Kind.Word(), There: held.Kind.Word(), Fixed: true}}, nil

@@ -1,6 +1,6 @@
-// Package declaration makes a namespace match a configuration: it creates missing queues, topics,
-// subscriptions and rules, reports how existing ones differ, and changes them on request. The
-// namespace is one of this gateway, or behind a management API.
+// Package declaration makes a namespace match a configuration. It creates missing queues, topics,
+// subscriptions and rules. It reports how existing ones differ, and changes them on request. The
+// namespace is in this gateway, or the package accesses it by the management API.
 package declaration
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Admin is the part of core.Admin that clients of the management API implement, too.
+// Admin is the part of core.Admin that a client of the management API also implements.
 type Admin interface {
 	CreateEntity(ctx context.Context, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error)
 	Entity(ctx context.Context, id core.Identity, name string) (core.Entity, core.Runtime, error)
@@ -22,8 +22,8 @@ type Admin interface {
 	Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error)
 }
 
-// inOrder sorts entities so that each comes after those that it needs. In a cycle, one entity comes
-// too early.
+// inOrder sorts entities so that each comes after its topic and after the entities that it forwards
+// to. If entities forward in a cycle, one of them comes before its destination.
 func inOrder(declared []config.Declared) []config.Declared {
 	byName := make(map[string]int, len(declared))
 	for i := range declared {

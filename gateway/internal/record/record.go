@@ -1,9 +1,9 @@
-// Package record defines the format of backups, with one JSON object on each line: a header,
-// namespaces and entities, and then the partitions of queues and topics, each before the items that
-// core.Backups exports from it. The last line has the number of the lines before it and their
-// checksum.
+// Package record defines the format of backups. Each line is a JSON object. The first line is a
+// header. Lines for namespaces and entities follow, then the partitions of queues and topics. After
+// the line of a partition come the items that core.Backups exports from it. The last line contains
+// the number of lines before it, and their checksum.
 //
-// A message has the members of crosstown receive --json, and those that only a store knows. Typed
+// A message has the members of crosstown receive --json, and members that only a store knows. Typed
 // values have the format of the WebSocket protocol.
 package record
 
@@ -41,21 +41,21 @@ type Line struct {
 type Header struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made"`
-	By      string    `json:"by"`    // version of Crosstown
-	Store   string    `json:"store"` // engine
+	By      string    `json:"by"`    // version of Crosstown that made the backup
+	Store   string    `json:"store"` // kind of store, such as file or redis
 }
 
 type Partition struct {
-	Namespace string `json:"namespace"` // ID
+	Namespace string `json:"namespace"` // ID of the namespace
 	Entity    string `json:"entity"`
 	ID        string `json:"id"`
 	Index     uint16 `json:"index"`
 }
 
 type End struct {
-	Lines    int    `json:"lines"` // before it
+	Lines    int    `json:"lines"` // number of lines before this line
 	Messages int    `json:"messages"`
-	CRC32C   string `json:"crc32c"` // of all bytes before it
+	CRC32C   string `json:"crc32c"` // checksum of all bytes before this line
 }
 
 type Thing struct {
@@ -69,14 +69,14 @@ type Thing struct {
 	Time         time.Time `json:"time,omitzero"`
 }
 
-// Octets in JSON are a text if they are UTF-8, and otherwise {"$binary":"base64"}.
+// Octets are bytes. In JSON they are a string if they are UTF-8, otherwise {"$binary":"base64"}.
 type Octets []byte
 
 func (o Octets) MarshalJSON() ([]byte, error) {
 	if utf8.Valid(o) {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // Line's encoder may escape
+		e.SetEscapeHTML(false) // the encoder of the whole line decides whether to escape
 		err := e.Encode(string(o))
 		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 	}
@@ -99,7 +99,7 @@ func (o *Octets) UnmarshalJSON(data []byte) error {
 
 // Message has the format of crosstown receive --json and send --records.
 type Message struct {
-	Entity           string          `json:"entity,omitempty"` // with the sub-queue; for readers
+	Entity           string          `json:"entity,omitempty"` // path of the queue or subscription, and its sub-queue; a restore ignores it
 	SequenceNumber   int64           `json:"sequenceNumber"`
 	MessageID        json.RawMessage `json:"messageId,omitempty"`
 	State            string          `json:"state"`
@@ -123,7 +123,7 @@ type Message struct {
 	// BodyType is "" for one data section, "dataSections" for several, "value", "sequence" or
 	// "none". For several data sections, values and sequences, Body has the AMQP encoding.
 	BodyType            string          `json:"bodyType,omitempty"`
-	BodyMissing         bool            `json:"bodyMissing,omitempty"` // there is no body, not even an empty one
+	BodyMissing         bool            `json:"bodyMissing,omitempty"` // the message has no body, not even an empty one
 	TimeToLive          string          `json:"timeToLive,omitempty"`
 	ContentEncoding     *string         `json:"contentEncoding,omitempty"`
 	ViaPartitionKey     *string         `json:"viaPartitionKey,omitempty"`
@@ -142,10 +142,10 @@ type Message struct {
 	Transit             *core.Transit   `json:"transit,omitempty"`
 	EnqueuedSequence    int64           `json:"enqueuedSequenceNumber,omitempty"`
 	InSession           bool            `json:"inSession,omitempty"`
-	Subscription        string          `json:"subscription,omitempty"` // ID
+	Subscription        string          `json:"subscription,omitempty"` // ID of the subscription
 	Sub                 int             `json:"subQueue,omitempty"`
 
-	// Commands print these members of dead letters. They repeat properties, so Parse ignores them.
+	// Commands print these members for dead letters. Parse ignores them: they are also in Properties.
 	DeadLetterReason string `json:"deadLetterReason,omitempty"`
 	DeadLetterText   string `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`
@@ -159,7 +159,7 @@ var bodyTypes = [...]string{core.BodyData: "", core.BodyDataSections: "dataSecti
 
 var states = [...]string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
-// Of returns the line for an item of a partition. path is the queue, topic or subscription.
+// Of returns the line for x, an item of a partition. path is its queue, topic or subscription.
 func Of(x *core.Stored, path string) Line {
 	if x.Kind == core.StoredMessage {
 		return Line{Message: messageOf(x, path+x.Sub.Suffix())}
@@ -174,7 +174,7 @@ func Of(x *core.Stored, path string) Line {
 	return Line{Thing: t}
 }
 
-// Stored is the reverse of Of, for a Thing or a Message.
+// Stored is the inverse of Of: it returns the item for a line that is a Thing or a Message.
 func (l *Line) Stored() (*core.Stored, error) {
 	if l.Message != nil {
 		if l.stored != nil {
@@ -385,8 +385,8 @@ func (r *Message) stored() (*core.Stored, error) {
 	return x, nil
 }
 
-// Parse parses a line of record, receive --json or backup. entity is where the message was, or "".
-// For a line of a backup that is not a message, stored is nil.
+// Parse parses a line that the commands record, receive --json or backup wrote. entity is the
+// message's entity, or "". stored is nil if the line is a part of a backup, but not a message.
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line
 	if err := json.Unmarshal(line, &l); err != nil {

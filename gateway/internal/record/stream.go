@@ -73,7 +73,7 @@ func NewReader(r io.Reader) (*Reader, *Header, error) {
 
 var errTruncated = errors.New("the backup is incomplete (its last line is missing): create the backup again")
 
-// Next returns the next line, or io.EOF after a correct last line.
+// Next returns the next line. After a last line with the right checksum, it returns io.EOF.
 func (r *Reader) Next() (*Line, error) {
 	if r.ended {
 		return nil, io.EOF

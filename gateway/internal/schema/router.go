@@ -13,19 +13,19 @@ const reasonMismatch = "SchemaMismatch"
 
 type Version struct {
 	File string
-	When string // SQL filter; "" matches always
+	When string // SQL filter for the messages to check with this version; "" matches all
 }
 
-// Set is safe for concurrent use.
+// Set contains the versions of a schema. It is safe for concurrent use.
 type Set struct{ versions []version }
 
 type version struct {
-	when *rules.Rule // nil matches always
+	when *rules.Rule // filter for messages; nil matches all
 	idle chan *judge
 }
 
-// New reads schemas, which may refer to each other and to the files in refs. The error names
-// everything that is invalid, with the files and, for patterns, the lines.
+// New reads schemas, which may refer to each other and to the files in refs. The error lists all
+// problems with their files. For an invalid regular expression, it also gives the line.
 func New(versions []Version, refs []string) (*Set, error) {
 	var fs files
 	var errs []error
@@ -57,7 +57,7 @@ func New(versions []Version, refs []string) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Judge returns why a message is invalid, or "". An error means that decode is not possible now.
+// Judge returns why m is invalid, or "" if m is valid. After an error, a retry may succeed.
 func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (string, error) {
 	body, unread := decode(m)
 	if code, ok := errors.AsType[core.Code](unread); ok && code.Retriable() || errors.Is(unread, context.DeadlineExceeded) {
@@ -82,9 +82,9 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 
 type Router struct {
 	Set    *Set
-	Action core.VerdictAction // for invalid messages; VerdictPass counts them
+	Action core.VerdictAction // verdict for invalid messages; with VerdictPass they are only counted
 	Bodies interface {
-		Enter(context.Context, *core.Message) (leave func(), err error) // takes memory for the decoded body
+		Enter(context.Context, *core.Message) (leave func(), err error) // waits for memory for the decoded body; leave releases it
 		Decode(context.Context, *core.Message) (any, error)
 	}
 }

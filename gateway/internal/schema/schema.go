@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	maxFile     = 1 << 20 // bytes
-	maxProblems = 5       // in the description of one body
-	maxText     = 500     // bytes of these problems
+	maxFile     = 1 << 20 // bytes of a schema file
+	maxProblems = 5       // maximum number of problems to report for one body
+	maxText     = 500     // maximum length of this report in bytes
 
-	// baseWork, and workPerValue for each value in the body, bound the work of a validation. A unit
-	// of work is a subschema for a value, or eight of its bytes, elements or properties. Without a
-	// bound, the time for a recursive schema with alternatives doubles with each level of a body.
+	// A validation may do baseWork units of work, and workPerValue units for each value in the body.
+	// One unit applies a subschema to a value, or to eight more bytes, elements or properties of it.
+	// Without a limit, each level of a body could double the time of a recursive schema.
 	baseWork     = 50_000
 	workPerValue = 8
 
-	maxJudges = 4 // compiled copies of a schema
+	maxJudges = 4 // maximum number of validations at the same time, each with a compiled schema
 )
 
-// files are the files of a Set, which refer only to each other.
+// files are the schema files of a Set. A schema can refer only to these files.
 type files []*file
 
 type file struct {
@@ -56,7 +56,7 @@ func (fs *files) read(name string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: specify a file that exists and that the gateway's user may read", err)
 	}
-	defer func() { _ = opened.Close() }() // only read
+	defer func() { _ = opened.Close() }() // the file was only read
 	if f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (f *file) at(offset int) string {
 	return fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.data[:min(max(offset, 0), len(f.data))], []byte("\n")))
 }
 
-// Load is called by the compiler for files that are not listed.
+// The JSON Schema compiler calls Load for references to files that are not in files.
 func (files) Load(string) (any, error) { return nil, errUnlisted }
 
 var errUnlisted = errors.New("the referenced file is not listed: add the file to refs")
@@ -139,15 +139,15 @@ func (fs files) explain(f *file, err error, bad string) error {
 	return fmt.Errorf("%s: %s", f.name, why)
 }
 
-// One goroutine uses a judge at a time: the validator does not say which validation it works for.
+// judge validates one body at a time, because watch cannot distinguish concurrent validations.
 type judge struct {
 	schema *jsonschema.Schema
-	left   int // work that may still be done
+	left   int // units of work that the current validation may still do
 }
 
 type outOfWork struct{}
 
-// watch replaces the subschema's format by one that counts each value as work.
+// watch makes the subschema count work for each value: it wraps the check of the format.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
 	s := c.Enqueue(nil) // the subschema that is being compiled
 	f := jsonschema.Format{Validate: func(any) error { return nil }}
@@ -162,7 +162,7 @@ func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonsche
 			n = len(v)
 		case []any:
 			if n = len(v); s.UniqueItems {
-				n = 32 * weigh(v) // all values below v are compared
+				n = 32 * weigh(v) // the validator compares all values below v
 			}
 		case map[string]any:
 			n = len(v)
@@ -191,7 +191,7 @@ func weigh(v any) int {
 	return n
 }
 
-// check names paths and rules, never values.
+// check returns why body is invalid, or "". For privacy, it names paths and rules, but no values.
 func (j *judge) check(body any) (why string) {
 	defer func() {
 		switch r := recover().(type) {
@@ -213,7 +213,7 @@ func (j *judge) check(body any) (why string) {
 	return ""
 }
 
-// problems describes err, with paths sorted by length, so that /items/9 comes before /items/10.
+// problems describes err. It sorts paths by length, so that /items/9 comes before /items/10.
 func problems(err error) string {
 	var all []string
 	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
@@ -245,7 +245,7 @@ func collect(e *jsonschema.ValidationError, all *[]string) {
 		*all = append(*all, path.String()+": "+rule)
 	}
 	switch k := e.ErrorKind.(type) {
-	case *kind.PropertyNames: // the causes do not contain their places
+	case *kind.PropertyNames: // e.Causes do not contain the name of the property
 		add("the schema does not allow this name", k.Property)
 		return
 	case *kind.Required:
