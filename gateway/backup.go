@@ -212,7 +212,7 @@ pipe is damaged, the command deletes the entities that it has created.`,
 				if err != nil {
 					return err
 				}
-				defer func() { _ = f.Close() }() // it was only read
+				defer func() { _ = f.Close() }() // ignore the error: f was only read
 				in = f
 			}
 			buffered := bufio.NewReader(in)

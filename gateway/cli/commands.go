@@ -40,7 +40,7 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// Commands returns all commands. environ has NAME=VALUE entries, which set defaults of flags.
+// Commands returns all client commands. environ (NAME=VALUE) contains defaults for their flags.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),

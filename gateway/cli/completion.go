@@ -18,8 +18,8 @@ import (
 
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues contains the values of flags, unless the flag's setting lists them
-// (config.FlagValues). A key begins with the command's name if the values depend on the command.
+// flagValues contains the values that a flag accepts. A key begins with the name of the command if
+// the values depend on the command. Flags of settings have the annotation config.FlagValues.
 var flagValues = map[string][]string{
 	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
 	"bench --settle": {"batch", "each", "first", "none"},
@@ -35,8 +35,8 @@ var flagValues = map[string][]string{
 	"--sync":         {"always", "interval", "never"},
 }
 
-// flagNames contains the flags whose value is a name that a gateway knows, with keys as in
-// flagValues.
+// flagNames contains functions that list names for the values of flags, such as queues. The keys
+// are flags, after the name of the command if they depend on it.
 var flagNames = map[string]lister{
 	"move --to":                         destinationNames,
 	"resubmit --to":                     destinationNames,
@@ -61,7 +61,7 @@ var argumentNames = map[string]lister{
 	"POLICY":       policyNames,
 }
 
-// kindNames lists the names for the arguments NAME and ID. Its keys are the parent commands' names.
+// kindNames contains functions that list names for the argument NAME or ID, by parent command.
 var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,

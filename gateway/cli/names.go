@@ -17,9 +17,9 @@ import (
 
 const maxNames = 1000
 
-// lister returns names for a completion, at least those that begin with prefix. args are the
-// arguments before the one to complete. After an error it returns no names, because an error's text
-// would appear in the command line.
+// lister returns names for shell completion, at least those that begin with prefix. args are the
+// arguments before the one to complete. After an error, lister returns no names: the shell would
+// insert an error text into the command line.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
@@ -57,7 +57,7 @@ func destinationNames(ctx context.Context, o *command.Flags, args []string, pref
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
-// sourceNames lists subscriptions only for the topics that prefix may mean.
+// sourceNames lists queues, and the subscriptions of topics that match prefix.
 func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")
@@ -92,8 +92,8 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-// asked returns a lister of the names in the answer to an inquiry. It lists nothing if there are
-// fewer than least arguments.
+// asked returns a lister that sends an inquiry and lists the names in the answer. If the command
+// line has fewer than least arguments, the lister returns no names.
 func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
 	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 		if len(args) < least {

@@ -29,7 +29,7 @@ func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []strin
 	return c
 }
 
-// About returns a function for Asking that appends the command's arguments to path.
+// About returns a function for Asking, whose Inquiry has the path and the command's arguments.
 func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
@@ -74,8 +74,8 @@ func Line(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// printJSON prints v as one line of JSON, or one line for each element of a list or of an object
-// with only a list.
+// printJSON prints v as one line of JSON. If v is a list, or a structure whose only field is a
+// list, it prints one line for each element.
 func printJSON(w io.Writer, v any) error {
 	e, list := NewEncoder(w), reflect.ValueOf(v)
 	if list.Kind() == reflect.Struct && list.NumField() == 1 {
@@ -92,10 +92,10 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints lines of JSON with --json, and otherwise a table, whose last rows Flush prints.
+// Rows prints lines of JSON with --json, otherwise a table. Call Flush after the last row.
 type Rows struct {
 	table Table
-	lines *json.Encoder // nil for a table
+	lines *json.Encoder // nil if Rows prints a table
 }
 
 func (o *Format) Rows(c *cobra.Command, titles ...any) *Rows {
@@ -115,7 +115,7 @@ func (r *Rows) Add(line any, cells ...any) error {
 
 func (r *Rows) Flush() error { return r.table.Flush() }
 
-// Table prints rows with aligned columns. Flush prints the last rows, and returns the first error.
+// Table prints rows with aligned columns. Call Flush after the last row; it returns any error.
 type Table struct{ *tabwriter.Writer }
 
 func NewTable(w io.Writer, titles ...any) Table {

@@ -1,4 +1,4 @@
-// Package command contains what the client commands share, such as flags, connections and errors.
+// Package command contains code that client commands share, for example flags and connections.
 package command
 
 import (

@@ -19,7 +19,7 @@ func (o *Confirmation) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask before messages are removed")
 }
 
-// Confirm asks on a terminal. Without a terminal it requires --yes.
+// Confirm asks the user on a terminal whether to do what. Without a terminal it requires --yes.
 func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	if o.Yes {
 		return nil
@@ -42,9 +42,9 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	return nil
 }
 
-// ConfirmDelete asks before the deletion of an entity or namespace that holds messages. The text
-// what is the action, such as "delete the queue orders". Without a terminal, ConfirmDelete does not
-// require --yes, because a script deletes only what it means to delete.
+// ConfirmDelete asks the user before a command deletes an entity or namespace with messages. what
+// is the action, such as "delete the queue orders". Without a terminal, ConfirmDelete does not
+// require --yes, because scripts delete on purpose.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
 		return nil
@@ -66,7 +66,7 @@ func (i *Input) Stat() (fs.FileInfo, error) { return i.File.Stat() }
 
 func (i *Input) Seek(offset int64, whence int) (int64, error) { return i.File.Seek(offset, whence) }
 
-// Read loses bytes that arrive after Context has ended.
+// If Context ends during a Read, the bytes that this Read would have returned are lost.
 func (i *Input) Read(p []byte) (int, error) {
 	type result struct {
 		b   []byte

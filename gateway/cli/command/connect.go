@@ -29,13 +29,13 @@ const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + co
 type Target struct {
 	auth.ConnectionString
 	Text   string
-	origin string // where Text is from; "" for the default or the command line
+	origin string // variable or context that contains Text; "" for a flag or the default
 	CA     string // PEM file of a trusted authority, or ""
 	TLS    *tls.Config
 }
 
-// Target returns the namespace that the flags, the environment or the contexts choose. A wrong
-// connection string, context name or authority file is a UsageError.
+// Target returns the namespace that the flags, the environment or the current context specify. If
+// the connection string, context name or authority file is wrong, the error is a UsageError.
 func (o *Flags) Target() (*Target, error) {
 	t, err := o.chosen()
 	if err != nil {
@@ -78,10 +78,10 @@ func (o *Flags) chosen() (*Target, error) {
 	return &Target{Text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), CA: cmp.Or(o.CA, held.CA)}, nil
 }
 
-// Other returns the target that a connection string or a context's name means.
+// Other returns the target for named, which is a connection string or the name of a context.
 func (o *Flags) Other(named string) (*Target, error) {
 	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
-	if strings.Contains(named, "=") { // in every connection string, and in no name of a context
+	if strings.Contains(named, "=") { // every connection string contains "=", no context name does
 		second.ConnectionString = named
 	} else {
 		second.Context = named
@@ -93,7 +93,7 @@ func (o *Flags) resolve(t *Target) (err error) {
 	if t.ConnectionString, err = auth.ParseConnectionString(t.Text); err != nil {
 		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
 	}
-	// Without a name, go-amqp would verify the certificate against HOST:PORT.
+	// If ServerName is empty, go-amqp verifies the certificate against HOST:PORT.
 	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.Host}
 	if host, _, err := net.SplitHostPort(t.Host); err == nil {
 		t.TLS.ServerName = host
@@ -104,13 +104,13 @@ func (o *Flags) resolve(t *Target) (err error) {
 
 func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
-// CheckConnection checks a connection string, and the authority file ca unless it is "".
+// CheckConnection checks a connection string. If ca is not "", it also reads this authority file.
 func CheckConnection(connectionString, ca string) error {
 	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
 }
 
-// Roots returns the authorities of the system, the one in the file ca and, if local, the
-// development CA. It returns a UsageError if it cannot read ca.
+// Roots returns the authorities of the system, and the one in the file ca. If local is true, it
+// adds the development CA. If it cannot read ca, the error is a UsageError.
 func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -131,8 +131,8 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Link opens a connection for messages, without retries, because an error on a terminal is better
-// than a wait. The token is for entity, or for the namespace if entity is "".
+// Link opens an AMQP connection. It does not retry: on a terminal, an error is better than a wait.
+// The token is valid for entity or, if entity is "", for the namespace.
 func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
 	o, plain, err := (&config.Remote{ConnectionString: t.Text}).Options()
 	if err != nil {
@@ -146,7 +146,7 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management returns a client that calls foreign, if not nil, for properties that Crosstown lacks.
+// Management returns a client that passes properties that Crosstown does not have to foreign.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),
@@ -156,11 +156,11 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 	}
 }
 
-// AnyIdentity is for calls of a management API, which authenticates by the token.
+// AnyIdentity is for calls over the management API, where the token determines the identity.
 var AnyIdentity = core.Identity(nil)
 
-// TargetEntity takes the entity from args, or else from the EntityPath of the connection string.
-// Without either it returns a UsageError.
+// TargetEntity takes the entity from args or, if args is empty, from EntityPath in the connection
+// string. If both are missing, it returns a UsageError.
 func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error) {
 	if t, err = o.Target(); err != nil {
 		return nil, "", err

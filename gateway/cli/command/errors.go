@@ -20,7 +20,7 @@ func Usage(problems error) error {
 
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// A Nothing means that a command found nothing, such as no message. It has a separate exit code.
+// A Nothing is the error of a command that found nothing, such as no message. Its exit code is 4.
 type Nothing struct{ text string }
 
 func (e Nothing) Error() string { return e.text }

@@ -8,10 +8,10 @@ import (
 
 type Flags struct {
 	Environ          []string // NAME=VALUE entries
-	ConnectionString string   // "": not given
+	ConnectionString string   // "" if the flag is not set
 	Context          string
 	CA               string // PEM file of a trusted authority
-	Data             string // directory of the local gateway
+	Data             string // data directory of the local gateway
 	Format
 }
 
@@ -20,7 +20,7 @@ func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	o.Format.Bind(c)
 }
 
-// FlagsOf reads the flags of an incomplete command line. c may lack some flags.
+// FlagsOf reads the flags for a shell completion. c may have only some of these flags.
 func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	text := func(name string) string {
 		if f := c.Flags().Lookup(name); f != nil {

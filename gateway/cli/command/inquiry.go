@@ -19,7 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// InquiryTimeout is long because some inquiries wait for a program to start.
+// InquiryTimeout is long, because some requests make the gateway start a plugin.
 const InquiryTimeout = 3 * time.Minute
 
 const signatureLife = 24 * time.Hour
@@ -27,15 +27,15 @@ const signatureLife = 24 * time.Hour
 type Inquiry struct {
 	Method string
 	Path   string
-	Names  []string // further segments of the path
+	Names  []string // segments to append to Path
 	Query  url.Values
 	Header http.Header
 	Body   any    // sent as JSON, or nil
-	Lines  []byte // sent unchanged
-	Scope  string // queue or topic for which the token is; "" for the whole namespace
+	Lines  []byte // body of the request if Body is nil, such as lines of JSON
+	Scope  string // queue or topic that the token gives access to; "" means the namespace
 }
 
-// AboutEntity returns an inquiry for which a key of the queue or topic is sufficient.
+// AboutEntity returns an inquiry that clients can also make with a policy of the queue or topic.
 func AboutEntity(method, path, entity string) Inquiry {
 	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }
@@ -43,12 +43,12 @@ func AboutEntity(method, path, entity string) Inquiry {
 type Refusal struct {
 	Status int
 	text   string
-	Told   bool // text is from the gateway
+	Told   bool // whether the gateway sent text; false if, for example, a proxy answered
 }
 
 func (e *Refusal) Error() string { return e.text }
 
-// Ask decodes the response to q into answer. If the gateway refuses, the error is a *Refusal.
+// Ask sends q, and decodes the response into answer. The error of a refused request is a *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// Request returns the response to q. The caller must close its body. A refusal is a *Refusal.
+// Request sends q. The caller must close the body of the response. For a refusal, see Ask.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	if slices.Contains(q.Names, "") {
 		return nil, Usagef("a name on the command line is empty: specify the name")
@@ -107,7 +107,7 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 		return nil, err
 	}
 	var refused struct{ Error string }
-	_ = json.Unmarshal(text, &refused) // the answer may come from a proxy
+	_ = json.Unmarshal(text, &refused) // ignore an error: the answer of a proxy may not be JSON
 	why := &Refusal{response.StatusCode, cmp.Or(Trim(refused.Error), fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
 	if response.StatusCode == http.StatusUnauthorized {
 		return nil, fmt.Errorf("%w: %s", why, t.policyHint())
@@ -127,7 +127,7 @@ func IsMissing(err error) bool {
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder returns the queue or topic whose policies apply to an address; "" if it is invalid.
+// PolicyHolder returns the queue or topic whose policies apply to the address name, or "".
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {
@@ -139,7 +139,7 @@ func PolicyHolder(name string) string {
 	return address.Entity
 }
 
-// Named returns the entity that the arguments NAME, or TOPIC and NAME, name.
+// Named returns the path of the entity in args, which are NAME, or TOPIC and SUBSCRIPTION.
 func Named(args []string) string {
 	if len(args) > 1 {
 		return core.SubscriptionPath(args[0], args[1])

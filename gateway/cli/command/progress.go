@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Progress prints nothing in the first second.
+// Progress prints a count at most once per second, first after one second.
 type Progress struct {
 	w    io.Writer
 	verb string

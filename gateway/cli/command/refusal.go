@@ -26,8 +26,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain returns the text of a gateway's refusal, without what clients add to it, and with a
-// remedy for common errors. It does not change an error that Explain returned.
+// Explain makes errors of requests readable. It removes texts that client libraries add, and adds a
+// remedy for common errors. It does not change an error that Explain returned earlier.
 func (t *Target) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -41,7 +41,7 @@ func (t *Target) Explain(err error) error {
 		return &explained{"interrupted", err}
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e // without the text about the request
+		err = e // omit the outer text, which describes the request
 	}
 	return &explained{t.reason(err).Error(), err}
 }
@@ -110,7 +110,7 @@ func Said(err error) string {
 	return ""
 }
 
-// Trim removes the parts of a refusal's text that are for programs.
+// Trim removes parts of a refusal that only programs need: sub-code, tracking id and link.
 func Trim(text string) string {
 	if strings.HasPrefix(text, "SubCode=") {
 		_, text, _ = strings.Cut(text, ". ")

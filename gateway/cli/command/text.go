@@ -30,6 +30,6 @@ func IsTerminal(stream any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // services and cron jobs have it as their standard streams
+	null, err := os.Stat(os.DevNull) // services and cron jobs use the null device as standard streams
 	return err != nil || !os.SameFile(info, null)
 }

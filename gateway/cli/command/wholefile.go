@@ -30,8 +30,8 @@ func (o *Output) Check(path string) error {
 	return nil
 }
 
-// WriteWhole writes a file that only its owner may read. It renames a temporary file, so an earlier
-// file remains if writing fails. It writes directly to a path that is not a file, such as a pipe.
+// WriteWhole writes a file that only its owner may read. It writes a temporary file and renames it,
+// so that an error leaves an existing file unchanged. Only to a pipe or device it writes directly.
 func WriteWhole(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -1,5 +1,5 @@
-// Package deposit stores messages in a namespace of a gateway or of another broker, for the
-// commands that move messages.
+// Package deposit stores messages in a namespace of a gateway or of another broker. Commands that
+// move messages use it.
 package deposit
 
 import (
@@ -21,12 +21,12 @@ import (
 
 const maxBytes = 4 << 20
 
-// Storer stores messages in a gateway through its own API, and elsewhere by sending them.
+// Storer stores messages in To: through the HTTP API of a gateway, or by AMQP at another broker.
 type Storer struct {
 	command.Flags
 	To      *command.Target
-	Foreign bool           // To is not a Crosstown gateway; Check sets it
-	Link    *remote.Client // connection to a foreign target; nil before the first send
+	Foreign bool           // whether To is not a Crosstown gateway; set by Check
+	Link    *remote.Client // AMQP connection to To if it is foreign; nil before the first send
 	checked map[string]bool
 }
 
@@ -40,7 +40,7 @@ func (s *Storer) Close() {
 	}
 }
 
-// Check asks once whether the target contains an entity, and whether it is a gateway.
+// Check asks the target whether it is a gateway and has the entity to, unless it asked before.
 func (s *Storer) Check(ctx context.Context, to string) error {
 	if s.checked[to] {
 		return nil
@@ -49,7 +49,7 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 		_, err := s.deposit(ctx, to, nil)
 		refused, isRefused := errors.AsType[*command.Refusal](err)
 		switch {
-		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // otherwise a proxy may have answered
+		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // To is not a gateway; a status from 500 may come from a proxy of a gateway
 			s.Foreign = true
 		case isRefused && refused.Status == http.StatusNotFound:
 			return fmt.Errorf("cannot store messages at the target: %w: create the entity with crosstown import --from CONNECTION", err)
@@ -67,9 +67,9 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 	return nil
 }
 
-// Store stores messages in order and returns an element for each: nil if stored, a *Permanent if
-// the target will never accept the message, or another error. When ctx ends, Store finishes the
-// request in progress.
+// Store stores messages in order. It returns an error for each message, nil if it is stored. The
+// error is a *Permanent if the target will never accept the message. When ctx ends, Store
+// continues, so that the results are known.
 func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout)
 	defer cancel()
@@ -89,8 +89,8 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
-// Move stores messages like Store, and returns the indices of those that it stored. It calls
-// refused for each *Permanent error; err is the first other error.
+// Move stores messages like Store. It returns the indices of stored messages, and calls refused for
+// each *Permanent error. err is the first other error.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {
 		switch _, hopeless := errors.AsType[*Permanent](why); {
@@ -105,8 +105,8 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes stored messages. n is the number of completed messages. late has the sequence
-// numbers of messages whose locks had ended: the source will deliver them again.
+// Remove completes messages at the source after they were stored, and returns how many. late has
+// the sequence numbers of messages whose locks had expired: the source will deliver these again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {

@@ -17,7 +17,7 @@ import (
 
 type kind struct {
 	core.Kind
-	names string // of the arguments
+	names string // names of the command's arguments, as in the help
 }
 
 var (
@@ -100,7 +100,7 @@ func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra
 		}
 		s := core.DefaultSettings(k.Kind)
 		if given.Apply(&s); s.EnablePartitioning {
-			s.SupportOrdering = false // several partitions have no common order
+			s.SupportOrdering = false // messages in different partitions have no order
 		}
 		_, err = m.CreateEntity(ctx, command.AnyIdentity, k.Kind, m.name(), s, rule)
 		return m.done(err, "created", k.Word(), m.name())
@@ -191,8 +191,8 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 	return e, rt, missing(err, k.Word(), m.name())
 }
 
-// check refuses an entity of another kind, such as a queue for a command about topics: the gateway
-// has both under the same paths, so the command could change or delete the wrong one.
+// check refuses an entity of another kind, such as a queue for a topic command. All kinds have the
+// same paths in the API, so the command could otherwise change or delete the wrong entity.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

@@ -42,7 +42,7 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 			return err
 		}
 		client := t.Management(nil)
-		client.Attempts = 1 // at a terminal, an error is better than a wait
+		client.Attempts = 1 // do not retry: on a terminal, an error is better than a wait
 		return t.Explain(run(c.Context(), &manager{&o, client, c, args}))
 	}
 	return c
@@ -65,7 +65,7 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// The tag title is the column in a table.
+// counts are the columns of a table. The tag title is the title of the column.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty" title:"subscriptions"`
@@ -126,7 +126,7 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 		Damaged int64
 		core.Applied
 	}
-	_ = m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &of) // only a gateway answers
+	_ = m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &of) // ignore errors: other brokers do not have this API
 	if of.Damaged > 0 {
 		c.Damaged = &of.Damaged
 	}
@@ -154,8 +154,8 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	})
 }
 
-// eachSetting yields the settings that are not empty. For the policies it yields only their number,
-// because they contain keys.
+// eachSetting yields the settings that are not empty. For policies it yields only how many there
+// are, because policies contain keys.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

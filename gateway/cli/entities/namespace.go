@@ -140,8 +140,8 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 	return c
 }
 
-// requestOf returns the request for the flags that are set. given has their quotas, and quotas the
-// current ones.
+// requestOf returns a request that changes the hosts and quotas whose flags are set. given has the
+// quotas from the flags. quotas has the namespace's current quotas.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -207,7 +207,7 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// did is the verb in the past tense.
+// doneToNamespace returns a command for one namespace. did says what it did, such as "deleted".
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation

@@ -98,7 +98,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = in.Close() }() // it was only read
+		defer func() { _ = in.Close() }() // ignore the error: in was only read
 		line, err := bufio.NewReader(in).ReadBytes('\n')
 		switch {
 		case len(line) > 0:

@@ -23,18 +23,18 @@ import (
 const maxShown = 3
 
 type trial struct {
-	rules    [2][][]core.Rule // before and after, by subscription
+	rules    [2][][]core.Rule // current rules and new rules, each by subscription
 	compiled [2][][]*rules.Rule
-	totals   []outcome // by subscription
+	totals   []outcome // one for each subscription
 }
 
-// Failing counts the messages for which a rule fails with the changes, but not without them.
+// outcome compares the new rules with the current ones. Failing counts messages that newly fail.
 type outcome struct {
 	Subscription string   `json:"subscription"`
 	Messages     int      `json:"messages"`
 	Added        int      `json:"added"`
 	Removed      int      `json:"removed"`
-	Changed      int      `json:"changed"` // by rules' actions
+	Changed      int      `json:"changed"` // messages whose copies differ, for example by an action
 	Failing      int      `json:"failing"`
 	First        []change `json:"first,omitempty"`
 }
@@ -54,7 +54,7 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // ignore the error: in was only read
 	wanted, err := config.Check(o.rules, o.Environ)
 	if err != nil {
 		return command.Usage(err)
@@ -126,7 +126,7 @@ func (t *trial) read(ctx context.Context, in io.Reader) error {
 
 func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	f := rules.Facts{EnqueuedTime: stored.EnqueuedTime, Body: messages.BodyFields}
-	var got [2][][]string // copies by set of rules and subscription
+	var got [2][][]string // copies of the message, by current or new rules and by subscription
 	var failed [2][]int
 	for side, set := range sets {
 		got[side], failed[side] = make([][]string, len(t.totals)), make([]int, len(t.totals))
@@ -163,7 +163,7 @@ func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
 	}
 }
 
-// why explains the results of the subscription's new rules, those of matching rules first.
+// why explains the results of a subscription's new rules. It puts matching rules first.
 func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
 	for _, r := range t.rules[1][sub] {
 		e := rules.Explain(r, m, f)

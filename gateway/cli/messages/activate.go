@@ -74,7 +74,7 @@ Listen to find messages.`
 			}
 			sum.Moved += answer.Moved
 			if sum.Absent = append(sum.Absent, answer.Absent...); state == core.Active && len(o.numbers) == 0 {
-				sum.Absent = nil // they were not locked
+				sum.Absent = nil // these messages were not locked, which is not an error
 			}
 			for _, r := range answer.Refused {
 				err = errors.Join(err, fmt.Errorf("the gateway refused the message with sequence number %d of %s: %s", r.Number, b.entity, r.Error))

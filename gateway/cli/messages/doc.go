@@ -1,3 +1,3 @@
-// Package messages has the commands about messages: send, receive, peek, tail, deadletter,
-// deferred, scheduled, record, replay and explain, and purge for queues and subscriptions.
+// Package messages has the commands send, receive, peek, tail, deadletter, deferred, scheduled,
+// record, replay, explain and schema, and purge for queues and subscriptions.
 package messages

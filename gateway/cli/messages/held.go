@@ -73,7 +73,7 @@ are given. The command needs Send, and Listen to find messages.`,
 		if err != nil {
 			return err
 		}
-		if len(o.numbers) == 0 { // messages whose sequence numbers are given need no confirmation
+		if len(o.numbers) == 0 { // the user need not confirm messages that the command line lists
 			if err := sure.Confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ are given. The command needs Send, and Listen to find messages.`,
 
 const cancelledAtOnce = 250
 
-// cancel returns an error with the number of messages that were no longer scheduled.
+// cancel cancels scheduled messages. If some are no longer scheduled, the error says how many.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
@@ -103,14 +103,14 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 		return err
 	})
 	if err == nil && gone > 0 {
-		err = fmt.Errorf("cannot cancel %s of %s: already active, or already cancelled", command.Messages(gone), b.entity)
+		err = fmt.Errorf("cannot cancel %s of %s: they are already active or cancelled", command.Messages(gone), b.entity)
 	}
 	return n, err
 }
 
-// inParts calls do with up to atOnce numbers. The broker handles either all or none of a
-// partition's numbers, so if a message is missing, inParts calls do with each number separately.
-// gone counts the missing messages.
+// inParts calls do with up to atOnce numbers at a time. If a message is missing, the broker does
+// nothing for its partition. inParts then calls do with each number separately. gone is the number
+// of missing messages.
 func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
 	for some := range slices.Chunk(numbers, atOnce) {
 		err := do(some)
@@ -184,7 +184,7 @@ The exit code is 4 if no message matches.`,
 	return c
 }
 
-// heldNumbers has sequence numbers by session id.
+// heldNumbers contains the sequence numbers of messages, by session id.
 type heldNumbers map[string][]int64
 
 func (h heldNumbers) all() (numbers []int64) {
@@ -211,7 +211,7 @@ const deferredAtOnce = 100
 
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
-	if !sessions { // messages of entities without sessions may have session ids, too
+	if !sessions { // messages may have session ids even if the entity has no sessions
 		numbers = heldNumbers{"": numbers.all()}
 	}
 	gone := 0
@@ -242,7 +242,7 @@ func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o re
 		}
 	}
 	if gone > 0 {
-		return n, fmt.Errorf("cannot receive %s of %s: no longer deferred, or locked by another receiver", command.Messages(gone), b.entity)
+		return n, fmt.Errorf("cannot receive %s of %s: they are no longer deferred, or another receiver has locked them", command.Messages(gone), b.entity)
 	}
 	return n, nil
 }

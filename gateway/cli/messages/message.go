@@ -19,7 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// printMessage prints a. If received is true, the delivery count includes this delivery.
+// printMessage prints a. If received is true, it counts this delivery in the delivery count.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
 	counts := fmt.Sprintf("  failed deliveries: %d", a.DeliveryCount)
 	if received {

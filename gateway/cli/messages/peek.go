@@ -146,7 +146,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	return rows.Flush()
 }
 
-// inSession selects the messages of --session or, without it, those of the first message's session.
+// inSession selects the messages of one session: that of --session, or of the first message.
 func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 	var key core.SessionKey
 	known := false

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// purgeWait is how long a purge at another broker waits for the next message; longestPurgeWait
-	// applies while a peek shows messages that do not arrive.
+	// purgeWait is how long a purge at another broker waits for the next message. While peeking shows
+	// messages that do not arrive, the wait doubles up to longestPurgeWait.
 	purgeWait        = time.Second
 	longestPurgeWait = 4 * time.Second
 )
@@ -62,7 +62,7 @@ deletes them until none has arrived for a second.`,
 	o.Confirmation.Bind(c)
 	f := c.Flags()
 	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(PurgeStates, ", ")+", or all")
-	f.Lookup("state").DefValue = "active" // otherwise it would be "[active]"
+	f.Lookup("state").DefValue = "active" // pflag would show "[active]"
 	f.BoolVar(&o.dlq, "dlq", false, "the same as --state dead-letter")
 	c.MarkFlagsMutuallyExclusive("state", "dlq")
 	return c
@@ -90,7 +90,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	}
 	total := 0
 	removed := map[string]int{}
-	for _, state := range PurgeStates { // a message that becomes active after the first step stays, and left counts it
+	for _, state := range PurgeStates { // a message that becomes active after the first round stays; left counts it
 		if !slices.Contains(o.states, state) {
 			continue
 		}
@@ -115,7 +115,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// left says how many messages are left. It returns "" for another broker, which reports no counts.
+// left describes how many messages remain. At another broker it returns "": it has no such API.
 func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	var n api.Entity
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {
@@ -188,8 +188,8 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}
-	// At another broker, or for an entity with sessions, receive the messages. If the refusal had
-	// another cause, receiving fails too, with an error that explains it.
+	// At another broker, or for an entity with sessions, the request is refused: receive the messages
+	// instead. If the refusal has another cause, receiving fails, too, and its error explains why.
 	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
 	link, err := t.Link(c.Context(), name)
 	if err != nil {
@@ -221,7 +221,7 @@ func empty(ctx context.Context, link *remote.Client, entity string, session sess
 		return 0, err
 	}
 	defer receiver.Close()
-	if session.next { // there may be many sessions, and each ends with this wait: halve it
+	if session.next { // halve the wait, because it ends each session, of which there may be many
 		wait /= 2
 	}
 	return drain(ctx, receiver, 0, wait, func([]remote.Taken) error { return nil }, p)

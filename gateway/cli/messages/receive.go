@@ -164,7 +164,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 		received += n
 		switch {
 		case o.follow && c.Context().Err() != nil:
-			return nil // the user has ended it
+			return nil // the user has interrupted the command
 		case o.follow && errors.Is(err, remote.ErrNoSession):
 			continue
 		case errors.Is(err, remote.ErrNoSession):
@@ -209,7 +209,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 	}
 	told := c.ErrOrStderr()
 	if o.follow {
-		told = io.Discard // the messages themselves are printed
+		told = io.Discard // the printed messages already show progress
 	}
 	return drain(c.Context(), receiver, count, wait, func(ts []remote.Taken) error {
 		if err := o.print(c.OutOrStdout(), ts); err != nil {
@@ -218,11 +218,11 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 		if o.mode == "delete" {
 			return nil
 		}
-		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // the messages are printed, so settle them in any case
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // even if ctx has ended: the messages are printed
 	}, command.NewProgress(told, "received"))
 }
 
-// Messages are settled only after print has succeeded.
+// print prints messages. If it fails, receive does not settle them, so that none is lost.
 func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	var err error
 	if o.raw {
@@ -257,7 +257,7 @@ func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Ta
 	return errors.Join(errs...)
 }
 
-// drain passes up to count messages (0: all) to use. It ends when no message arrives within wait.
+// drain passes up to count messages (0: all) to use. It returns if none arrives within wait.
 func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
 	hand := func(ts []remote.Taken) error {
 		received += len(ts)
@@ -269,7 +269,7 @@ func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duratio
 	}
 	for count == 0 || received < count {
 		ts, err := r.Take(ctx, count-received, wait)
-		if len(ts) == 0 { // the messages in flight, too: the remote may have deleted them at delivery
+		if len(ts) == 0 { // use messages in flight, too: the remote may have deleted them at delivery
 			rest, failed := r.Rest(context.WithoutCancel(ctx))
 			return received, cmp.Or(errors.Join(hand(rest), err), failed)
 		}

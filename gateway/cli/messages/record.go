@@ -20,7 +20,7 @@ import (
 
 const (
 	peekPause = 200 * time.Millisecond
-	// While new messages arrive, one peek requests from firstAsk to mostAsked messages.
+	// If the last peek found new messages, the next peek requests firstAsk to mostAsked messages.
 	firstAsk, mostAsked = 32, 250
 )
 
@@ -115,7 +115,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	}
 	err := r.run(ctx, entities)
 	if ctx.Err() != nil {
-		err = nil // the user has ended it
+		err = nil // the user has interrupted the command
 	}
 	err = errors.Join(err, r.out.Flush())
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
@@ -139,23 +139,23 @@ type track struct {
 	next      int64
 	ask       int
 	found     []amqp.Arrival
-	empty     bool // this pass has found no further messages
+	empty     bool // whether this pass has read all messages of the partition
 }
 
 type recorder struct {
 	peek     func(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error)
-	use      func(entity string, a amqp.Arrival) error // called with each message
-	idle     func() error                              // called before each look
-	began    func() error                              // called after the first pass, if others follow
+	use      func(entity string, a amqp.Arrival) error // processes a message
+	idle     func() error                              // called before each peek
+	began    func() error                              // called after the first pass, unless once is true
 	tracks   []*track
 	count    int
 	once     bool
-	silent   bool // the messages of the first pass are not written
+	silent   bool // ignore the messages that the first pass finds
 	recorded int
 	progress *command.Progress
 }
 
-// watch refuses a topic, which has no messages. advice is the end of that error.
+// watch peeks at entities repeatedly. It refuses a topic with an error that ends with advice.
 func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
 	for _, entity := range entities {
 		name, _, _ := strings.Cut(entity, "/$")
@@ -173,7 +173,7 @@ func (r *recorder) watch(ctx context.Context, t *command.Target, entities []stri
 	if err := r.run(ctx, entities); ctx.Err() == nil {
 		return t.Explain(err)
 	}
-	return nil // the user has ended it
+	return nil // the user has interrupted the command
 }
 
 func (r *recorder) run(ctx context.Context, entities []string) error {
@@ -201,7 +201,7 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 
 func (r *recorder) open(ctx context.Context, entity string) error {
 	r.discover(entity, 0)
-	for from := int64(0); from >= 0; { // negative after the last partition
+	for from := int64(0); from >= 0; { // from is negative after the highest possible partition
 		first, err := r.peek(ctx, entity, nil, from, 1)
 		if err != nil || len(first) == 0 {
 			return err
@@ -248,8 +248,8 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// look peeks at one partition. If the answer contains messages of later partitions, it adds tracks
-// for these. While nothing arrives, it requests only one message.
+// look peeks at one partition. If the answer contains messages of later partitions, look adds
+// tracks for these. If the last peek found nothing, look requests only one message.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

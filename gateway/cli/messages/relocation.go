@@ -21,29 +21,29 @@ import (
 
 const askedToMove = 200
 
-// takeWait is how long to wait, at another broker, for the next chosen message. Messages that have
-// not arrived then count as locked by others.
+// takeWait is how long to wait for a chosen message at another broker. If the message does not
+// arrive, another receiver has probably locked it.
 const takeWait = 5 * time.Second
 
-// relocation moves or removes messages through the gateway's API or, at another broker, by
-// receiving, sending and completing.
+// relocation moves or removes chosen messages. It uses the gateway's API. At another broker, it
+// receives the messages, sends copies and completes the originals.
 type relocation struct {
 	flags       *command.Flags
 	target      *command.Target
 	link        *remote.Client
-	from, to    string // "" if the messages are removed
+	from, to    string // to is "" if the messages are removed
 	dropReasons bool
 	newIDs      bool
 	progress    *command.Progress
 	notes       io.Writer
 
 	moved   int
-	absent  int // not found, or locked
+	absent  int // number of messages that were missing or locked
 	refused int
-	twice   []int64 // sent to the target, but still in the source, because their locks had ended
+	twice   []int64 // messages in source and target, because their locks expired before they were removed
 }
 
-// done is the verb of the progress lines, such as moved.
+// done is the verb in progress messages, such as "moved".
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
@@ -71,8 +71,8 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	return m.outcome()
 }
 
-// scope returns the queue or topic that contains both source and target, because its key then
-// suffices; otherwise "".
+// scope returns the queue or topic that contains both source and target, because a token for it is
+// sufficient. If they are in different ones, it returns "", which means the namespace.
 func (m *relocation) scope() string {
 	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
@@ -89,7 +89,7 @@ func (m *relocation) refuse(number int64, why string) {
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: run the command again later, because some of these messages may become available", command.Messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: run the command again later for those that become available", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
 		errs = append(errs, fmt.Errorf("sent %s to %s after their locks in %[3]s had expired, so both entities have copies: remove one copy of each (sequence numbers in %[3]s: %v)", command.Messages(len(m.twice)), m.to, m.from, m.twice))
@@ -100,8 +100,8 @@ func (m *relocation) outcome() error {
 	return errors.Join(errs...)
 }
 
-// receive moves messages at another broker. To reach them it must also lock the messages before
-// them, which it unlocks at the end.
+// receive moves messages at another broker. To reach the chosen messages, it must also lock the
+// messages before them. It unlocks these at the end.
 func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	wanted := map[int64]bool{}
 	for _, n := range numbers {
@@ -177,7 +177,7 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 
 func (m *relocation) copied(t *remote.Taken) *core.Message {
 	x := *t.Message
-	if x.TimeToLive > 0 { // the broker adds both times for clients
+	if x.TimeToLive > 0 { // the broker computed these two times from TimeToLive; the sender did not set them
 		x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
 	}
 	if m.dropReasons {

@@ -83,7 +83,7 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // ignore the error: in was only read
 	r := newReplayer(c, t, name, "replayed")
 	r.speed = speed
 	for _, to := range o.to {
@@ -113,20 +113,20 @@ type link interface {
 type replayer struct {
 	name      string
 	speed     float64           // 0: without pauses
-	moved     map[string]string // new destination by an entity's folded name; "" stands for all other entities
-	otherwise string            // the entity of lines that name none
+	moved     map[string]string // new destination, by the recorded entity in folded case; "" is for all other entities
+	otherwise string            // destination of messages that were recorded without an entity
 	target    *command.Target
 	progress  *command.Progress
 
 	connect func(ctx context.Context, entity string) (link, error)
-	link    link      // nil before the first message
-	first   time.Time // recorded arrival of the first message with a time
-	began   time.Time // when this replay was due to send the message of first
+	link    link      // connection to the target; nil before the first message
+	first   time.Time // recorded arrival time of the first message that has one
+	began   time.Time // when the replay reached that message
 
 	entity string
-	ms     []*core.Message // gathered for the next send
-	lines  []int           // line numbers of ms
-	size   int             // bytes of ms
+	ms     []*core.Message // messages to send together
+	lines  []int           // line number of each message in ms
+	size   int             // total size of ms in bytes
 	sent   int
 }
 
@@ -137,7 +137,7 @@ func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replay
 	}
 }
 
-// run sends the recorded messages. When ctx ends, it waits for the answers to what it has sent.
+// run sends the recorded messages. When ctx ends, it sends those in ms, and waits for the results.
 func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	defer func() {
 		err = errors.Join(err, r.flush(ctx))
@@ -224,7 +224,7 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 	return nil
 }
 
-// flush sends the gathered messages. The error names the lines that the gateway refused.
+// flush sends the messages in ms. The error contains the numbers of lines that were refused.
 func (r *replayer) flush(ctx context.Context) error {
 	if len(r.ms) == 0 {
 		return nil

@@ -107,7 +107,7 @@ func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // ignore the error: in was only read
 	err = EachRecorded(in, func(line int, stored *core.Stored) error {
 		return o.judge(fmt.Sprintf("%s:%d", name, line), stored.Message)
 	})
@@ -117,7 +117,7 @@ func (o *schemaCheck) recording(c *cobra.Command, name string) error {
 	return nil
 }
 
-// EachRecorded calls f for each recorded message. An error names the line.
+// EachRecorded calls f for each recorded message. An error begins with the line number.
 func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
 	for line := range recordedLines(in) {
 		err := line.err
@@ -133,7 +133,7 @@ func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) err
 
 type recordedLine struct {
 	n      int
-	stored *core.Stored // nil if the line has no message
+	stored *core.Stored // nil if the line contains no message
 	entity string
 	more   bool
 	err    error

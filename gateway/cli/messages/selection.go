@@ -21,7 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
 )
 
-// A message must match all flags.
+// selection contains flags that choose messages. A message must match all of them.
 type selection struct {
 	where      string
 	ids        []string
@@ -37,7 +37,7 @@ func (o *selection) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.where, "where", "", "only messages that fulfil this SQL `condition`, with names as in rules: sys.Label, region, body.total")
 	f.StringSliceVar(&o.ids, "message-id", nil, "only messages with this message `id`; repeatable")
 	f.Int64SliceVar(&o.numbers, "sequence-number", nil, "only the message with this sequence `number`; repeatable")
-	f.Lookup("sequence-number").DefValue = "" // otherwise it would be "[]"
+	f.Lookup("sequence-number").DefValue = "" // pflag would show "[]"
 	f.StringArrayVar(&o.properties, "property", nil, "only messages with this user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
 	f.StringVar(&o.older, "older-than", "", "only messages enqueued more than this `duration` ago, such as 1h")
 	f.StringVar(&o.newer, "newer-than", "", "only messages enqueued less than this `duration` ago, such as 1h")
@@ -123,7 +123,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 		return nil, fmt.Errorf("--where: %s", text)
 	}
 	if len(rule.Calls()) > 0 {
-		return nil, errors.New("--where calls plugin(…), but only a running gateway can call plugins, and only for the rules of subscriptions: leave the call out")
+		return nil, errors.New("--where cannot call plugin(…), which works only in rules of subscriptions: remove the call")
 	}
 	return func(a *amqp.Arrival) (bool, error) {
 		truth, err := rule.Matches(a.Message, rules.Facts{
@@ -137,7 +137,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	}, nil
 }
 
-// BodyFields decodes a body that is JSON or an AMQP value.
+// BodyFields decodes a body for SQL conditions. The body must be JSON or an AMQP value.
 func BodyFields(m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyValue {
 		return m.Body.Value()
@@ -168,9 +168,9 @@ type browser struct {
 	target *command.Target
 	link   *remote.Client
 	entity string
-	state  *core.State // only messages in this state, or nil
-	most   int         // the number of messages after which the search ends, or 0
-	from   int64       // the first sequence number
+	state  *core.State // state of the messages to find; nil means any
+	most   int         // maximum number of messages to find; 0 means all
+	from   int64       // sequence number at which the search begins
 	also   func(*amqp.Arrival) bool
 	seen   func(n int)
 }
@@ -178,8 +178,8 @@ type browser struct {
 type chosen struct {
 	command.Flags
 	selection
-	// address, if not nil, returns the address of the messages, and the entity whose policies
-	// suffice to read them (holder).
+	// If address is not nil, it returns the address of the messages, such as a dead-letter queue.
+	// holder is the entity whose policies allow clients to read them.
 	address func(entity string) (holder, address string, err error)
 }
 
@@ -213,8 +213,8 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 	}
 }
 
-// report prints what was done to n messages, unless there are none because of failed, and returns
-// failed.
+// report prints what the command did to n messages, and returns the error failed. If the command
+// failed before the first message, report prints nothing.
 func (o *chosen) report(c *cobra.Command, n int, failed error, done map[string]any, format string, args ...any) error {
 	if n == 0 && failed != nil {
 		return failed
@@ -222,7 +222,7 @@ func (o *chosen) report(c *cobra.Command, n int, failed error, done map[string]a
 	return errors.Join(o.Tell(c, done, format, args...), failed)
 }
 
-// find calls use for each selected message. more is true if further messages may match.
+// find calls use for each selected message. more is true if another message matches.
 func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
 	fits, err := o.fits()
 	if err != nil {

@@ -122,7 +122,7 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // ignore the error: in was only read
 	r := newReplayer(c, t, o.file, "sent")
 	r.moved[""] = entity
 	err = r.run(c.Context(), in)
@@ -161,7 +161,7 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	return m, command.Usage(errors.Join(errs...))
 }
 
-// lifetime parses --ttl. It refuses less than 1 ms: AMQP counts in ms, and regards 0 as not set.
+// lifetime parses --ttl. It refuses less than 1 ms: AMQP sends whole ms, and 0 means not set.
 func lifetime(text string) (time.Duration, error) {
 	d, err := config.ParseDuration(text)
 	switch {
@@ -184,11 +184,11 @@ func idOf(text string) (id core.ID) {
 
 type body struct {
 	data []byte
-	more bool // another body has already been read
+	more bool // whether the next body is available without waiting
 	err  error
 }
 
-// bodies yields the bodies to send. If reading fails, the last element has the error.
+// bodies yields the bodies to send. If a read fails, the last body contains the error.
 func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
 	switch {
 	case o.file != "":
@@ -226,10 +226,10 @@ type sending struct {
 	ctx      context.Context
 	sender   *remote.Sender
 	template *core.Message
-	id       string // "" for random ids
+	id       string // id of all messages; "" means a random id for each
 	progress *command.Progress
 
-	scheduled []*core.Message // not sent yet
+	scheduled []*core.Message // scheduled messages to send together
 	numbers   []int64
 }
 

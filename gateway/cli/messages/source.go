@@ -15,11 +15,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 )
 
-// hintPatience bounds a request that only improves an error.
+// hintPatience is the timeout of requests that only add a hint to an error.
 const hintPatience = 5 * time.Second
 
 type sessionChoice struct {
-	id    string // may be "" even if a session is named, because a session's id may be empty
+	id    string // named tells whether the flag is set, because "" is also a valid session id
 	next  bool
 	flags *pflag.FlagSet
 }
@@ -56,7 +56,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told asks the management API, for hints in errors. ok is false if it refuses or does not answer.
+// told gets entity from the management API, for a hint in an error. ok is false after an error.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()

@@ -61,7 +61,7 @@ func preview(text string, most int) string {
 	return text
 }
 
-// tableRows is how many rows are printed together: the columns are as wide as these rows need.
+// tableRows is how many rows are printed together, with columns as wide as these rows require.
 const tableRows = 1000
 
 func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
@@ -95,7 +95,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 func lineOf(entity string, a amqp.Arrival) record.Line {
 	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
 		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)
-		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway adds both times for clients
+		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway computed these two times; the sender did not set them
 			m := *a.Message
 			m.CreationTime, m.AbsoluteExpiryTime = time.Time{}, time.Time{}
 			a.Message = &m
@@ -109,7 +109,7 @@ func lineOf(entity string, a amqp.Arrival) record.Line {
 	return record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: a.Message, BrokerProperties: a.BrokerProperties}}, entity)
 }
 
-// shownLine adds what commands print of dead letters.
+// shownLine returns the JSON line for a message. For dead letters it includes the reason.
 func shownLine(entity string, a amqp.Arrival) *record.Line {
 	line := lineOf(entity, a)
 	line.DeadLetterReason, line.DeadLetterText, line.DeadLetterSource = reasonOf(&a), propertyOf(&a, core.PropertyDeadLetterDescription), a.DeadLetterSource

@@ -74,7 +74,7 @@ type follower struct {
 	named bool
 
 	begun   bool
-	held    []func() error // each prints one of the last messages
+	held    []func() error // functions that print the last existing messages
 	printed int
 }
 

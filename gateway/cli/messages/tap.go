@@ -30,7 +30,7 @@ type tapping struct {
 	missed   int
 }
 
-var errEnough = errors.New("enough")
+var errEnough = errors.New("recorded the requested number of messages")
 
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
@@ -78,7 +78,7 @@ func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 }
 
 func (t *tapping) take(line []byte, last bool) error {
-	if len(bytes.TrimSpace(line)) == 0 { // a sign of life
+	if len(bytes.TrimSpace(line)) == 0 { // the gateway sends empty lines to keep the connection open
 		return nil
 	}
 	t.mu.Lock()

@@ -1,3 +1,3 @@
-// Package move contains the commands that move entities and messages: import, export and diff over
-// the management API, and migrate over AMQP.
+// Package move contains commands that move entities and messages. import, export and diff use the
+// management API. migrate also uses AMQP.
 package move

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// idle is the time without messages after which a link counts as empty.
+	// If no message arrives for the time idle, migrate regards the entity or session as empty.
 	idle = time.Second
-	// arrived bounds the wait for messages that an open link has already received.
+	// arrived is the wait for messages that the client has already received from an open session.
 	arrived         = time.Millisecond
 	nextSessionWait = 2 * time.Second
 	lockedPause     = 500 * time.Millisecond
-	// A scheduled message that is due within soon is not moved: it could become active meanwhile.
+	// migrate moves no scheduled message that is due within soon, as it could become active meanwhile.
 	soon         = 30 * time.Second
 	mostSessions = 1000
 )
@@ -143,8 +143,8 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// sameNamespace asks the gateway for the names if both strings lead to one address, where a gateway
-// may have several namespaces.
+// sameNamespace reports whether a and b are the same namespace. If both have the same address, it
+// asks the gateway for their names, because a gateway may have several namespaces.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
 	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
 		return a.Text == b.Text, nil
@@ -163,9 +163,9 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 	return names[0] == names[1], nil
 }
 
-// endpointOf returns a target's host and port, with one name for this machine.
+// endpointOf returns a target's host and port. For this machine, the host is always localhost.
 func endpointOf(t *command.Target) string {
-	_, port, _ := net.SplitHostPort(t.Host) // "" without a port
+	_, port, _ := net.SplitHostPort(t.Host) // port is "" if Host has none
 	host := t.TLS.ServerName
 	if t.IsLocal() {
 		host = "localhost"
@@ -177,14 +177,14 @@ type mover struct {
 	from     *command.Target
 	source   *remote.Client
 	to       *deposit.Storer
-	into     map[string]string // by the entity's folded name
+	into     map[string]string // target entity, by the source entity's name in folded case
 	deadInto string
 	patience time.Duration
 	progress *command.Progress
 	notes    io.Writer
 	total    int
 	refused  int
-	sessions []*remote.Receiver // kept open, because they contain messages that the target refuses
+	sessions []*remote.Receiver // open sessions with messages that could not be moved
 }
 
 type moved struct{ messages, dead, scheduled int }
@@ -237,8 +237,8 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 	return n, err
 }
 
-// drain moves messages until only refused ones remain. It fails if others lock the rest for longer
-// than m.patience.
+// drain moves messages until only those remain that the target refuses. It fails if other receivers
+// lock messages for longer than m.patience.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
@@ -279,8 +279,8 @@ func (m *mover) release() {
 	m.sessions = nil
 }
 
-// pass moves the available messages, in one pass over all free sessions. It keeps a session with a
-// remaining message open, so that the broker does not offer this session before the others.
+// pass moves the available messages, in one pass over all free sessions. If a message of a session
+// remains, pass keeps the session open, so that the broker offers other sessions next.
 func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
 	if !e.Settings.RequiresSession || from != e.Name {
 		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
@@ -289,7 +289,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 		}
 		defer r.Close()
 		if n, _, err = m.receive(ctx, r, from, to, refused, idle); err == nil {
-			_ = r.Return(ctx) // release messages that arrive late; if this fails, they stay locked until their locks end
+			_ = r.Return(ctx) // release late messages; after an error, they stay locked until their locks expire
 		}
 		return n, err
 	}
@@ -321,8 +321,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages that arrived after their sessions had seemed empty, because the connection is
-// slow.
+// late moves messages of open sessions that arrived after idle, because the connection is slow.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -346,7 +345,7 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 			return n, stay, err
 		}
 		all := len(taken)
-		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // delivered again
+		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // omit refused messages, which the source delivers again
 		arrivals := make([]amqp.Arrival, len(taken))
 		for i := range taken {
 			arrivals[i] = taken[i].Arrival
@@ -390,7 +389,7 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	})
 }
 
-// prepared sets the remaining time to live, and a key by which the target recognizes a second copy.
+// prepared copies a. It sets the remaining time to live, and a key for detecting duplicates.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
@@ -408,7 +407,7 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves scheduled messages, except those that are due soon, the last of them at due.
+// scheduled moves scheduled messages that are not due soon. The last of the others is due at due.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

@@ -17,7 +17,7 @@ type namespaceSource struct {
 	from       string
 	namespace  string
 	parameters []string
-	file       string // of parameters
+	file       string // parameters file of an ARM template
 }
 
 const sourceHelp = `FILE is one of:
@@ -97,8 +97,8 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(len(all)-len(c.Queues)-len(c.Topics), "subscription"), command.Plural(rules, "rule"))
 }
 
-// A management API can neither read nor change the policies of the namespace, so they are only
-// listed.
+// namespacePolicies lists the policies of the namespace for the user to add: the management API can
+// neither read nor change them.
 func namespacePolicies(all []config.Policy, notes *notes) {
 	for _, p := range all {
 		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)

@@ -1,3 +1,3 @@
-// Package operate contains commands for the operators of a gateway: top, connection, session,
-// plugin, remote, health and store. The command store only reads the files of a file store.
+// Package operate contains commands for operators of a gateway: top, connection, session, plugin,
+// remote, health and store. The command store reads files, and needs no running gateway.
 package operate

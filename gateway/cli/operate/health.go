@@ -74,7 +74,7 @@ func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	return printHealth(ctx, http.DefaultClient, "http://"+net.JoinHostPort(host, port), out)
 }
 
-// printHealth prints the health of the gateway at origin, such as http://localhost:5672.
+// printHealth prints the health of a gateway. origin is its URL, such as http://localhost:5672.
 func printHealth(ctx context.Context, by *http.Client, origin string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

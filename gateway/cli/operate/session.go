@@ -193,7 +193,7 @@ first, or make the receiver release the session ('session show' prints the recei
 			if err != nil {
 				return q, command.Usagef("--file: %w", err)
 			}
-			defer func() { _ = in.Close() }() // it was only read
+			defer func() { _ = in.Close() }() // ignore the error: in was only read
 			state, err := io.ReadAll(in)
 			if err != nil {
 				return q, command.Usagef("--file: %w", err)

@@ -147,9 +147,9 @@ func (o *topOptions) look(ctx context.Context) (*topView, error) {
 	return v, err
 }
 
-// compare sets the rates since before, and sorts. The messages that left are those that came, less
-// the growth of Active and Scheduled. A scheduled message comes when it is sent, and again when it
-// becomes active.
+// compare sets the rates since before, and sorts the rows. Messages that left are those that came,
+// less the growth of Active and Scheduled. A scheduled message counts as coming twice: when it is
+// sent, and when it becomes active.
 func (v *topView) compare(before *topView, order func(a, b *topRow) int) {
 	was := map[string]*topRow{}
 	for i := range before.Entities {
@@ -167,7 +167,7 @@ func (v *topView) compare(before *topView, order func(a, b *topRow) int) {
 	slices.SortStableFunc(v.Entities, func(a, b topRow) int { return cmp.Or(order(&a, &b), cmp.Compare(a.Name, b.Name)) })
 }
 
-// clearScreen clears a terminal and moves to the first line (ECMA-48).
+// clearScreen clears a terminal and moves the cursor to the first line (ECMA-48).
 const clearScreen = "\x1b[H\x1b[2J"
 
 func (o *topOptions) show(out io.Writer, v *topView, live bool) error {

@@ -195,7 +195,7 @@ type shownContext struct {
 
 func showContext(f *command.Contexts, name string, reveal bool) shownContext {
 	held := f.Named[name]
-	parsed, _ := auth.ParseConnectionString(held.ConnectionString) // an invalid one is shown unchanged
+	parsed, _ := auth.ParseConnectionString(held.ConnectionString) // ignore an error: the command shows an invalid string unchanged
 	s := shownContext{
 		Name: name, Current: name == f.Current, Endpoint: held.Endpoint(), Policy: parsed.KeyName,
 		ConnectionString: held.ConnectionString, CA: held.CA,

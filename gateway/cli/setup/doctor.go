@@ -22,7 +22,7 @@ import (
 
 const (
 	stepTimeout = 5 * time.Second
-	// skewAllowed is how far clocks may differ: tokens and schedules depend on them.
+	// skewAllowed is how much clocks may differ. Tokens and schedules depend on the clocks.
 	skewAllowed = 5 * time.Second
 	renewSoon   = 30 * 24 * time.Hour
 )
@@ -83,7 +83,7 @@ type examination struct {
 	findings []finding
 }
 
-// note prints the result of a check, and reports whether the examination continues.
+// note records the result of a check. It returns false if the check failed.
 func (x *examination) note(check, status, remedy, found string, args ...any) bool {
 	x.findings = append(x.findings, finding{check, status, fmt.Sprintf(found, args...), remedy})
 	return status != fail

@@ -67,7 +67,7 @@ a gateway. To revoke a token before it expires, change the key of its policy.`,
 	return c
 }
 
-// Unknown rights are 0.
+// signer is a policy that can sign tokens. If the rights are unknown, rights is 0.
 type signer struct {
 	policy, key string
 	rights      core.Right
@@ -167,7 +167,8 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	return nil, fmt.Errorf("no policy of %s has exactly the rights %v (a token gets all rights of its policy) and a key that this connection string may read: specify an entity, and create a policy on it with --create-policy NAME", where, rights)
 }
 
-// entitySigner returns the entity's first policy that fits, a new one if o.create names it, or nil.
+// entitySigner returns the first policy of entity that fits. If none does, it creates o.create, or
+// returns nil if o.create is "".
 func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic
@@ -197,7 +198,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	return &signer{made.Name, made.PrimaryKey, rights}, err
 }
 
-// namespaceSigner returns a policy that fits, with its key. Only gateways show policies' keys.
+// namespaceSigner returns a policy of the namespace that fits, or nil. Only gateways return keys.
 func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
 	for _, p := range o.ownPolicies(c.Context()) {
 		rights, err := core.ParseRights(p.Rights)
@@ -229,7 +230,7 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// rights is 0 if the rights of the token are not known.
+// curlCommands returns commands that use the token. If its rights are unknown, rights is 0.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil

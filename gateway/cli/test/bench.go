@@ -13,12 +13,12 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// benchIdle is how long the queue of a killed run stays unused before the gateway removes it.
+// If a benchmark is killed, the gateway deletes its queue after the time benchIdle.
 const benchIdle = 10 * time.Minute
 
 type benchNamespace struct {
 	command.Flags
-	target *command.Target // nil before Find, and for a run with URLs
+	target *command.Target // set by Find; nil if the command line specifies URLs
 }
 
 func Bench(environ []string) *cobra.Command {

@@ -1,2 +1,2 @@
-// Package test contains the commands that help to test an application: clock, fault and bench.
+// Package test contains commands for testing applications: clock, fault and bench.
 package test

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// namespace is "" for that of the connection string.
+// inFaults returns a request. namespace "" means the namespace of the connection string.
 func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
 		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}

@@ -56,7 +56,7 @@ func (fs *files) read(name string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: specify a file that exists and that the gateway's user may read", err)
 	}
-	defer func() { _ = opened.Close() }() // the file was only read
+	defer func() { _ = opened.Close() }() // ignore the error: opened was only read
 	if f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
 		return nil, err
 	}
