@@ -170,7 +170,7 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 	return openStore(c.Context(), settings, log)
 }
 
-// backupTo writes to the file in args, or to standard output. After an error it leaves no file.
+// backupTo writes to the file in args, or to standard output. After an error there is no file.
 func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 	b := &backup.Writer{Store: st.Store, By: versionText(), Progress: command.NewProgress(c.ErrOrStderr(), "backed up").At}
 	if len(args) == 0 {
@@ -221,7 +221,7 @@ pipe is damaged, the command deletes the entities that it has created.`,
 			}
 			if f, ok := in.(io.Seeker); !ok {
 				in = buffered
-			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal cannot be read twice
+			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // in is a pipe or a terminal, which cannot be read again after Check
 				in = buffered
 			}
 			if err := backup.Check(in); err != nil { // check the backup before openForCopy, which creates files

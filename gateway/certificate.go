@@ -21,8 +21,8 @@ import (
 
 type certificate struct {
 	hosts  []string
-	ca     string  // file of the development CA; "" if a certificate is configured
-	issued *issued // for hosts of namespaces; nil if a certificate is configured
+	ca     string  // path of the development CA; "" if a certificate is configured
+	issued *issued // certificates for hosts of namespaces; nil if a certificate is configured
 	own    atomic.Pointer[tls.Certificate]
 	// current has the trusted authorities. Resumed TLS sessions are checked against them, too.
 	current atomic.Pointer[tls.Config]
@@ -46,7 +46,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		}
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
-		cert.issued.byHost, _ = lru.New[string, *tls.Certificate](maxIssued) // the size is valid
+		cert.issued.byHost, _ = lru.New[string, *tls.Certificate](maxIssued) // no error: the size is positive
 	}
 	authorities, err := c.TLS.Authorities()
 	if err != nil {
@@ -123,7 +123,7 @@ func (i *issued) serve(namespaces answers) {
 // forHello returns a certificate for a namespace's host, or nil to use the gateway's own one.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
-	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT
+	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT as the server name
 		host = name
 	}
 	if host == "" || i.ca.Certificate.Leaf.VerifyHostname(host) == nil {

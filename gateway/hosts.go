@@ -12,11 +12,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames protects a gateway that accepts the public development key from DNS rebinding: the
-// owner of a web page can let the page's name resolve to this machine, and browsers then let the
-// page call the gateway. HTTP clients must therefore use a name that no page's owner controls.
+// hostNames protects a gateway that accepts the public development key from DNS rebinding. In this
+// attack, the name of a web page resolves to this machine, and browsers then let the page call the
+// gateway. HTTP clients must therefore use a host name that no owner of a web page controls.
 type hostNames struct {
-	own         []string // in lower case
+	own         []string // names of this gateway in lower case
 	namespaces  answers
 	certificate func() *x509.Certificate
 	private     bool // accept names of local networks, because other machines can connect
@@ -47,7 +47,7 @@ func (n *hostNames) check(host string) error {
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 
-// guard refuses requests for other hosts than the gateway's, on paths that need no key.
+// guard refuses requests whose host is not a name of the gateway. It is for paths without a key.
 func (n *hostNames) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.has(r.Host) {

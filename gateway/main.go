@@ -16,7 +16,7 @@ import (
 
 func main() {
 	memory.Pace()
-	logging.Disable() // go-redis's own log; the store logs what matters
+	logging.Disable() // disable go-redis's own log, because the Redis store logs errors itself
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

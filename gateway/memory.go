@@ -16,19 +16,19 @@ import (
 type pools struct {
 	gauge       fair.Gauge
 	watch       *memory.Watch
-	messages    *fair.Pool // bytes of messages in progress
-	connections *fair.Pool // bytes of connections, sessions and links
+	messages    *fair.Pool // bytes of messages that the gateway is processing
+	connections *fair.Pool // bytes for the state of connections, sessions and links
 	streams     *fair.Pool // abstract units, of which an event stream takes several
 	decoding    *payload.Room
 }
 
-// parts says how many bytes of memory each use gets by default.
+// parts divides the gateway's memory among its uses, in bytes.
 type parts struct {
-	messages    int64 // messages in progress
-	connections int64 // connections, with sessions and links
+	messages    int64 // messages that the gateway is processing
+	connections int64 // state of connections, sessions and links
 	cache       int64 // the file store's cache
 	decoded     int64 // large bodies that are decoded for rules, schemas and receivers
-	remembered  int64 // ids and Transit.Keys that a store remembers; histories may use as many bytes
+	remembered  int64 // ids and Transit.Keys by which a store detects duplicates; histories get the same amount
 }
 
 func partsOf(available int64) parts {
@@ -41,8 +41,8 @@ func partsOf(available int64) parts {
 
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
 	available, limited := memory.Available(memorySetting(c))
-	if limited { // make the collector work harder before the container is killed
-		debug.SetMemoryLimit(available / 100 * 85) // the runtime exceeds the limit if it has too little CPU time to collect
+	if limited { // make the garbage collector work harder near the limit, so that the container is not killed
+		debug.SetMemoryLimit(available / 100 * 85) // leave a reserve: without enough CPU time for collections, the runtime exceeds this limit
 	}
 	of := partsOf(available)
 	if n, err := memory.Parse(c.MessageMemory); err == nil { // an error means that the setting is empty

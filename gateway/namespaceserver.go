@@ -25,7 +25,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// namespaceServer starts the parts of the gateway that work for one namespace only.
+// namespaceServer starts, for each namespace, the parts of the gateway that serve only this one.
 type namespaceServer struct {
 	c         *config.Config
 	log       *slog.Logger
@@ -35,12 +35,12 @@ type namespaceServer struct {
 	pools     *pools
 	histories *history.History
 	remotes   *remotes
-	observed  core.Store      // the store, with metrics and traces
+	observed  core.Store      // the store, wrapped to record metrics and traces
 	bodies    *payload.Chain  // decodes bodies for rules and schemas
 	running   *rungroup.Group // runs the brokers; if one fails, the gateway fails
 
 	mu   sync.Mutex
-	open map[string]*admin.Served // by the namespace's ID
+	open map[string]*admin.Served // served namespaces, by ID
 }
 
 func (t *namespaceServer) openDirectory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
@@ -111,7 +111,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *nam
 	return served, nil
 }
 
-// Only the gateway's own namespace has serializers for single entities.
+// Serializers for single entities can be configured only in the gateway's own namespace.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {
@@ -143,7 +143,7 @@ func (t *namespaceServer) all() []*admin.Served {
 }
 
 func (t *namespaceServer) stages() []broker.StageCounts {
-	all := []broker.StageCounts{} // JSON must have an empty list, not null
+	all := []broker.StageCounts{} // not nil, because JSON must contain an empty list, not null
 	for _, each := range t.all() {
 		all = append(all, each.Broker.Stages()...)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// signals says when and how to read the configuration again.
+// signals makes the gateway read its configuration again. level is the level of the log.
 type signals struct {
 	asked <-chan os.Signal
 	read  func() (*config.Config, error)
@@ -86,7 +86,7 @@ func (b *backend) take(ctx context.Context, c *config.Config) {
 	for i := range all {
 		name, t := all[i].Name, b.namespaces.of(all[i].Name)
 		if t == nil {
-			continue // a new namespace needs a restart
+			continue // the gateway serves a new namespace only after a restart
 		}
 		contents := c.ContentsOf(name)
 		t.Broker.Select(selected(contents, b.namespaces.bodies))

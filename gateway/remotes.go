@@ -18,9 +18,9 @@ import (
 )
 
 type remotes struct {
-	all       []admin.Remote                        // by namespace, in the order of the configuration
+	all       []admin.Remote                        // remotes of all namespaces, in the order of the configuration
 	serve     func(context.Context, net.Conn) error // serves AMQP for remotes that are namespaces of this gateway; set by run
-	directory *namespaces.Directory                 // set by run
+	directory *namespaces.Directory                 // the namespaces of this gateway; set by run
 }
 
 func newRemotes(c *config.Config, log *slog.Logger) (*remotes, error) {

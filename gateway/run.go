@@ -27,7 +27,7 @@ const (
 	exitUsage   = 2 // the command line or the configuration is wrong
 
 	exitDifferent = 3 // crosstown diff has found differences
-	exitNothing   = 4 // there was no message to print, move or remove
+	exitNothing   = 4 // the command found nothing, such as no message to print or remove
 )
 
 // run runs the command line, and returns the exit code. It ends soon after ctx ends.
@@ -212,7 +212,7 @@ func grouped(root *cobra.Command) {
 	root.SetCompletionCommandGroupID(cli.SetUp)
 }
 
-// version is set by the linker in a release.
+// The linker sets version in the build of a release.
 var version string
 
 func versionCommand() *cobra.Command {
@@ -231,7 +231,7 @@ func fullVersion() string {
 	return fmt.Sprintf("crosstown %s %s %s/%s", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionText returns the release, or else the version or revision of the module.
+// versionText returns version. If version is "", it returns the module's version or revision.
 func versionText() string {
 	if version != "" {
 		return version

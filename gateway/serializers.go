@@ -29,7 +29,7 @@ func chain(names []string, plugins *host.Host, room *payload.Room) (*payload.Cha
 	return payload.NewChain(room, members...), nil
 }
 
-// bodyDecoder returns the chain that decodes bodies for rules and schemas, by default as JSON.
+// bodyDecoder returns serializers that decode bodies for rules and schemas; by default only JSON.
 func bodyDecoder(c *config.Serializers, plugins *host.Host, room *payload.Room) (*payload.Chain, error) {
 	names := c.Chain
 	if len(names) == 0 {

@@ -39,7 +39,7 @@ import (
 )
 
 func serveCommanded(c *cobra.Command, environ []string) error {
-	// signal.Stop is never called, so that a SIGHUP does not end the gateway while it starts or stops.
+	// Never call signal.Stop: a SIGHUP while the gateway starts or stops must not end the process.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	read := func() (*config.Config, error) { return config.Load(c.Flags(), environ) }
@@ -56,11 +56,11 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	}, newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
-// At the end of ctx, serve accepts no more connections, finishes calls in flight within the drain
-// time, and stops brokers, store and plugins. It calls ready when everything has started.
+// serve runs a gateway. It calls ready when the gateway has started. When ctx ends, it accepts no
+// more connections, waits up to the drain time for calls in flight, and stops everything.
 //
-// If the store has lost its contents, everything behind the listeners stops in the same way, and
-// starts again with a new store. Clients then connect again.
+// If the store loses its contents, serve stops everything except the listeners in the same way, and
+// starts it again with a new store. Clients then connect again.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again signals) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {
@@ -76,7 +76,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	if g.listeners, err = listen.Open(ctx, c.Listen); err != nil {
 		return err
 	}
-	defer closeAll(g.listeners) // for an early return; otherwise the mux closes them
+	defer closeAll(g.listeners) // only an early return needs this: later, the mux closes them
 	if g.dev, err = openDevIdentity(ctx, c); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ type server struct {
 	plugins     *host.Host
 
 	taken  *config.Config // the configuration that was applied last
-	lostAt time.Time      // when the store was last found to have lost its contents, or zero
+	lostAt time.Time      // when serve last noticed that the store had lost its contents, or zero
 }
 
 // guard returns hostNames.guard, or a no-op if the public development key is not accepted.
@@ -201,7 +201,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	return err
 }
 
-// backend is the part of a gateway that starts again with a new store.
+// backend is the part of a gateway that stops and starts again when the store is opened again.
 type backend struct {
 	*server
 	store      *store
@@ -371,7 +371,7 @@ func (g *server) announce(ctx context.Context, st *store) error {
 	return g.ready(&announcement{g, st.About(ctx)})
 }
 
-// awaitEnd returns an error only if the store has failed.
+// awaitEnd waits until the gateway must stop. It returns an error only if the store has failed.
 func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	select {
 	case <-front.Context().Done():

@@ -18,8 +18,8 @@ import (
 
 type store struct {
 	core.Store
-	redis *redis.Store // nil for other stores
-	file  *file.Store  // nil for other stores
+	redis *redis.Store // nil if the store is not a Redis store
+	file  *file.Store  // nil if the store is not a file store
 }
 
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {

@@ -20,7 +20,7 @@ type testServer struct {
 	ConnectionString string `json:"connectionString"`
 	WithTLS          string `json:"tlsConnectionString"`
 	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
-	// CustomEndpoint is an option of the .NET client, which otherwise ignores the port with TLS.
+	// CustomEndpoint is for an option of the .NET client. Without it, the client ignores the TLS port.
 	CustomEndpoint string `json:"customEndpointAddress"`
 	Address        string `json:"address"` // host:port for everything
 	URL            string `json:"url"`

@@ -56,7 +56,7 @@ func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func()
 	return o.Confirm(c, fmt.Sprintf("%s with %s", what, Messages(int(n))))
 }
 
-// Input is standard input whose Read ends when Context ends.
+// Input is standard input. When Context ends, a waiting Read returns its error.
 type Input struct {
 	Context context.Context
 	File    *os.File

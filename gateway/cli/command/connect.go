@@ -186,7 +186,7 @@ func (t *Target) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 }
 
-// Address returns the host:port for AMQP connections.
+// Address returns the target's address for AMQP connections, as host:port.
 func (t *Target) Address() string {
 	o, _, err := (&config.Remote{ConnectionString: t.Text}).Options()
 	if err != nil {

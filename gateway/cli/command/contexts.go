@@ -111,7 +111,7 @@ func (f *Contexts) Get(name string) (Context, error) {
 	return c, nil
 }
 
-// Save replaces the file atomically. Only its owner may read it, because it contains keys.
+// Save replaces the file atomically. Only the owner of the file may read it: it contains keys.
 func (f *Contexts) Save() error {
 	if f.Path == "" {
 		return fmt.Errorf("cannot determine the file for contexts, because neither XDG_CONFIG_HOME nor HOME is set: set %s to a file", contextsVariable)

@@ -30,7 +30,7 @@ type Inquiry struct {
 	Names  []string // segments to append to Path
 	Query  url.Values
 	Header http.Header
-	Body   any    // sent as JSON, or nil
+	Body   any    // body of the request, which is encoded as JSON, or nil
 	Lines  []byte // body of the request if Body is nil, such as lines of JSON
 	Scope  string // queue or topic that the token gives access to; "" means the namespace
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Properties parses the NAME=VALUE texts of a flag, and prepends prefix to the names. Whole numbers
-// become int64, other numbers float64, true and false bool; a value in double quotes is a string.
+// become int64, other numbers float64, and true and false bool. Other or quoted values are strings.
 func Properties(flag string, texts []string, prefix string) (core.Properties, error) {
 	var errs []error
 	values := map[string]any{}

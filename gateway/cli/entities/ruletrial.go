@@ -82,7 +82,7 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 			after = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}
 		}
 		before, err := client.Rules(c.Context(), command.AnyIdentity, core.SubscriptionPath(args[0], s.Name), 0, math.MaxInt32)
-		if err != nil && !errors.Is(err, core.NotFound) { // a subscription that does not exist has no rules yet
+		if err != nil && !errors.Is(err, core.NotFound) { // NotFound: a new subscription has no current rules
 			return t.Explain(err)
 		}
 		if err := tr.add(s.Name, before, after); err != nil {

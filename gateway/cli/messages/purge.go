@@ -209,7 +209,7 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 		}
 		if wait *= 2; n > 0 {
 			wait = purgeWait
-		} else if wait > longestPurgeWait { // other receivers have locked the rest
+		} else if wait > longestPurgeWait { // other receivers have locked the remaining messages
 			return total, nil
 		}
 	}

@@ -124,7 +124,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 
 const always = 100 * 365 * 24 * time.Hour
 
-// sessionIdle is how long --follow --next-session waits for the next message of a session.
+// sessionIdle is how long receive --follow --next-session waits for messages of one session.
 const sessionIdle = 500 * time.Millisecond
 
 func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {

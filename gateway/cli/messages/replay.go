@@ -112,7 +112,7 @@ type link interface {
 
 type replayer struct {
 	name      string
-	speed     float64           // 0: without pauses
+	speed     float64           // factor, such as 2 for twice the recorded speed; 0 means without pauses
 	moved     map[string]string // new destination, by the recorded entity in folded case; "" is for all other entities
 	otherwise string            // destination of messages that were recorded without an entity
 	target    *command.Target

@@ -88,7 +88,7 @@ func declared(ctx context.Context, c *config.Config) (err error) {
 	for i := range all {
 		remotes := map[string]core.Remote{}
 		for _, r := range all[i].Remotes {
-			remotes[r.Name] = nil // a destination needs only the name
+			remotes[r.Name] = nil // the broker checks only that a remote of this name exists
 		}
 		b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns", Limits: c.Limits(), PartitionCount: all[i].Partitions, Filters: filters, Remotes: remotes, Logger: slog.New(slog.DiscardHandler)})
 		err = errors.Join(err, declaration.Declare(ctx, b, &all[i], declaration.Options{Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}}))

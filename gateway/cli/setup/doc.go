@@ -1,3 +1,3 @@
-// Package setup has the commands that set up clients and gateways: doctor, context, token, config
-// and ca.
+// Package setup has the commands that set up clients and gateways. These are doctor, context,
+// token, config and ca.
 package setup

@@ -32,7 +32,7 @@ memory store. A policy with Manage on the namespace allows these commands.`,
 	})
 	for _, each := range []struct {
 		use, short string
-		request    func(at string) (*api.ClockRequest, error) // nil to show the clock
+		request    func(at string) (*api.ClockRequest, error) // request that changes the clock; nil if the command only shows it
 	}{
 		{"show", "Show the time of a namespace", nil},
 		{"freeze", "Stop the time of a namespace, until crosstown clock resume", func(string) (*api.ClockRequest, error) { return &api.ClockRequest{Freeze: true}, nil }},

@@ -13,7 +13,7 @@ import (
 
 var functions map[string]any
 
-func init() { // in a function, because some functions call each other
+func init() { // an initializer of functions would refer to itself, because some functions use the map
 	functions = map[string]any{
 		"concat": concat, "format": format, "if": choose, "coalesce": coalesce, "length": length, "union": union, "range": numbers,
 		"true": func() bool { return true }, "false": func() bool { return false }, "null": func() any { return nil },
@@ -189,7 +189,7 @@ func order(holds func(n int) bool) func(a, b any) (any, error) {
 	}
 }
 
-// extreme returns the template function min or max, whose arguments are numbers or one list.
+// extreme returns the template function min or max. Its arguments are numbers, or one list.
 func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
 	return func(first any, rest ...any) (float64, error) {
 		args, ok := first.([]any)

@@ -9,7 +9,7 @@ import (
 // identifier is the result of resourceId. Only Azure can convert it to a string.
 type identifier struct {
 	typ  string
-	name string // parts separated by slashes; "" if unknown
+	name string // names of the resource and its parents, separated by slashes; "" if unknown
 }
 
 func (identifier) unknown() error {

@@ -57,7 +57,7 @@ func (s *scope) giveOf(name string, of any) {
 		return
 	}
 	v, err := member(of, "value")
-	if err != nil { // such as a reference to a key vault
+	if err != nil { // the parameters file may refer to a key vault instead of a value
 		v = lateError{unknownf("the parameters file has no value for the parameter %s: set it with --parameter %[1]s=VALUE", name)}
 	}
 	if v != nil {

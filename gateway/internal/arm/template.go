@@ -29,8 +29,8 @@ const (
 	maxNested = 20
 	// maxDepth bounds how deeply expressions are nested, also by the variables that they refer to.
 	maxDepth = 1000
-	// maxWork bounds the work of evaluating a template: the bytes of texts, plus a fixed number for
-	// each element, call and resource. Azure deploys at most 800 resources, which need far less.
+	// maxWork limits the work of evaluating a template. Each byte of a string is a unit of work. An
+	// element, call or resource has a fixed number of units. Azure's 800 resources need far less.
 	maxWork      = 32 << 20
 	valueWork    = 16
 	callWork     = 64

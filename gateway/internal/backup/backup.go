@@ -42,7 +42,7 @@ func (b *Writer) Write(ctx context.Context, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	var sources []*core.Entity // queues and topics
+	var sources []*core.Entity // queues, topics and schedules
 	known := make(map[string]string)
 	for _, id := range ids {
 		some, err := b.catalogue(ctx, id, known)

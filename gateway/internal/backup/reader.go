@@ -16,8 +16,8 @@ import (
 type Reader struct {
 	*record.Reader
 	unread     *record.Line
-	entities   map[string]*core.Entity // by ID
-	names      map[string]bool         // the keys combine the namespace's name and the entity's folded name
+	entities   map[string]*core.Entity // all entities, by ID
+	names      map[string]bool         // names of all entities: the namespace, and the name in folded case
 	partitions map[string]bool
 	of         *core.Entity
 	last       map[string]int64 // last sequence number in the current partition, by subscription and sub-queue

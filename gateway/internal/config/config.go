@@ -1,5 +1,5 @@
-// Package config loads flags, environment variables named CROSSTOWN_…, and one YAML file, in this
-// order of precedence. It reports all problems at once, each with its origin and remedy.
+// Package config loads settings. Flags override environment variables (CROSSTOWN_…), which override
+// a YAML file. The package reports all problems at once, each with its origin and a remedy.
 package config
 
 import (
@@ -88,7 +88,7 @@ type Log struct {
 	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
 }
 
-// Metrics limits the time series for Prometheus. Zero means the default.
+// Metrics limits the time series for Prometheus. If a field is 0, the default applies.
 type Metrics struct {
 	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // entities that have their own time series
 	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // namespaces that have their own time series
@@ -133,7 +133,7 @@ const (
 
 const DefaultNamespace = "sbemulatorns"
 
-// The ports are those of AMQP, of the emulator's management, of AMQP with TLS, and of HTTPS.
+// These ports are, in order, for AMQP, the emulator's management, AMQP with TLS, and HTTPS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
 // Default returns the default values, except the data directory, which depends on the environment.
@@ -183,8 +183,8 @@ func (c *Config) AllPolicies() []Policy {
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
 }
 
-// LacksDevKey reports whether there is no development policy: other policies are configured, other
-// machines can reach a listener, and DevKeyAnywhere is not set.
+// LacksDevKey reports whether the gateway refuses the development policy. It refuses it if policies
+// are configured, other machines can reach a listener, and DevKeyAnywhere is false.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }

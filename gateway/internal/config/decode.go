@@ -179,8 +179,8 @@ func convertBool(v any) (any, error) {
 }
 
 type setting struct {
-	path  string // such as "log.level"
-	usage string // "" if the setting has no flag
+	path  string // path in the file, such as "log.level"
+	usage string // usage text of the flag; "" if the setting has no flag
 	alone string // value of a flag that is given without a value; "" if it requires one
 	words string // the allowed values, separated by commas; "" if any value is allowed
 	typ   reflect.Type
@@ -212,7 +212,7 @@ func settings(t reflect.Type) []setting {
 	return all
 }
 
-// settingsOf returns the settings of a kind of entity, with the usage texts for this kind.
+// settingsOf returns the settings of entities of kind k, with the usage texts for this kind.
 func settingsOf(k core.Kind) (all []setting) {
 	t := reflect.TypeFor[EntitySettings]()
 	for i, s := range settings(t) {

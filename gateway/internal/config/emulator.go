@@ -227,7 +227,7 @@ func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))
 }
 
-// member returns the value of name in the object v. Like .NET, it ignores case.
+// member returns the member name of the JSON object v. Like .NET, it ignores case.
 func member(v any, name string) any {
 	object, _ := v.(map[string]any)
 	for key, value := range object {

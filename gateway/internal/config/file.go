@@ -46,7 +46,7 @@ func readFile(path string, by origin, r *report) layer {
 	var document yaml.Node
 	switch err := decoder.Decode(&document); {
 	case errors.Is(err, io.EOF):
-		return l // the file is empty
+		return l // an empty file is not an error
 	case err != nil && !utf8.Valid(data):
 		r.addAt(origin{source: path}, "the file is not text in UTF-8: save it in UTF-8")
 		return l

@@ -22,7 +22,7 @@ const (
 	policyVariable = envPrefix + "POLICY"
 )
 
-// raw keeps the text of a flag, so that all problems are reported together.
+// raw is a flag that accepts any text. Load checks all values later and reports all problems.
 type raw struct {
 	values   []string
 	typ      string

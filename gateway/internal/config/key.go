@@ -98,8 +98,8 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys stores generated keys in their files. It fails if another gateway has stored a key for
-// the same policy meanwhile.
+// KeepKeys stores generated keys in files. It fails if another gateway has stored a key for the
+// same policy since Load.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		err := durable.MkdirAll(filepath.Dir(k.File))

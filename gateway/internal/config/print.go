@@ -31,7 +31,7 @@ func Check(path string, environ []string) (*Config, error) {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
-	_ = flags.Set(name, path) // the flag accepts any text
+	_ = flags.Set(name, path) // no error: the flag accepts any text
 	c, r := load(flags, environ)
 	if c.TLS.Cert != "" && c.TLS.Key != "" {
 		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// Remote is another broker, to which a namespace forwards messages and from which it pulls. Exactly
-// one of ConnectionString, URL and Namespace is set.
+// Remote is another broker. A namespace can forward messages to it, and pull messages from it.
+// Exactly one of ConnectionString, URL and Namespace is set.
 type Remote struct {
 	Name             string `config:"name"`
 	ConnectionString string `config:"connection-string"`

@@ -90,7 +90,7 @@ func call(plugin string, parameters map[string]any) string {
 	return b.String() + ")"
 }
 
-// numbered renames parameters to p1, p2 and so on, in the order of their names.
+// numbered sorts parameters by name, and renames them to p1, p2 and so on.
 func numbered(parameters map[string]any) map[string]any {
 	all := make(map[string]any, len(parameters))
 	for i, name := range slices.Sorted(maps.Keys(parameters)) {

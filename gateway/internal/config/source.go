@@ -48,8 +48,8 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
-	_ = flags.Set(name, path)  // the flag accepts any text
-	_ = flags.Set("data", ".") // not used, but required
+	_ = flags.Set(name, path)  // no error: the flag accepts any text
+	_ = flags.Set("data", ".") // validation requires the setting, but nothing uses it here
 	c, r := load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
 	if err := r.err(); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func policyOf(name string, r *arm.Resource) map[string]any {
 	return p
 }
 
-// ruleProperties removes properties that only name the SQL dialect.
+// ruleProperties removes properties that only select the SQL dialect. It adds a missing filterType.
 func ruleProperties(properties map[string]any) map[string]any {
 	kept := map[string]any{}
 	for name, v := range properties {

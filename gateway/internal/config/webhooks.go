@@ -126,7 +126,7 @@ func (p *Push) complete(path string, taken *names, environ []string, r *report) 
 		r.add(path+".url", "the value is not a URL: write https://HOST/PATH, or http:// for development")
 	}
 	switch keys := secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r); len(keys) {
-	case 0: // secretKeys has reported the problem
+	case 0: // secretKeys has already reported the missing secret
 	case 1:
 		p.Key = keys[0]
 	default:

@@ -25,7 +25,7 @@ import (
 
 const Version = 1
 
-// Line has exactly one member set.
+// Line is a line of a backup. Exactly one of its exported members is set.
 type Line struct {
 	Backup    *Header         `json:"backup,omitempty"`
 	Namespace *core.Namespace `json:"namespace,omitempty"`
@@ -35,7 +35,7 @@ type Line struct {
 	*Message
 	End *End `json:"end,omitempty"`
 
-	stored *core.Stored // decoded from Message
+	stored *core.Stored // what Message was decoded to; nil before
 }
 
 type Header struct {
@@ -97,7 +97,7 @@ func (o *Octets) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Message has the format of crosstown receive --json and send --records.
+// Message is a message in the format of crosstown receive --json and send --records.
 type Message struct {
 	Entity           string          `json:"entity,omitempty"` // path of the queue or subscription, and its sub-queue; a restore ignores it
 	SequenceNumber   int64           `json:"sequenceNumber"`
@@ -121,7 +121,7 @@ type Message struct {
 	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 
 	// BodyType is "" for one data section, "dataSections" for several, "value", "sequence" or
-	// "none". For several data sections, values and sequences, Body has the AMQP encoding.
+	// "none". Body is in AMQP encoding if BodyType is "dataSections", "value" or "sequence".
 	BodyType            string          `json:"bodyType,omitempty"`
 	BodyMissing         bool            `json:"bodyMissing,omitempty"` // the message has no body, not even an empty one
 	TimeToLive          string          `json:"timeToLive,omitempty"`

@@ -31,7 +31,7 @@ func (w *Writer) Write(l *Line) error {
 		return err
 	}
 	data = append(data, '\n')
-	_, _ = w.sum.Write(data) // never fails
+	_, _ = w.sum.Write(data) // a hash never returns an error
 	w.lines++
 	if l.Message != nil {
 		w.messages++
@@ -42,7 +42,7 @@ func (w *Writer) Write(l *Line) error {
 
 func (w *Writer) Messages() int { return w.messages }
 
-// End writes the last line, without which the backup cannot be restored.
+// End writes the last line. A backup without this line is incomplete and cannot be restored.
 func (w *Writer) End() error {
 	end := End{w.lines, w.messages, fmt.Sprintf("%08x", w.sum.Sum32())}
 	return errors.Join(w.Write(&Line{End: &end}), w.out.Flush())
@@ -94,7 +94,7 @@ func (r *Reader) Next() (*Line, error) {
 	if l.End != nil {
 		return nil, r.check(l.End)
 	}
-	_, _ = r.sum.Write(data) // never fails
+	_, _ = r.sum.Write(data) // a hash never returns an error
 	r.lines++
 	if l.Message != nil {
 		r.messages++

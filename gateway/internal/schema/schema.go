@@ -149,7 +149,7 @@ type outOfWork struct{}
 
 // watch makes the subschema count work for each value: it wraps the check of the format.
 func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-	s := c.Enqueue(nil) // the subschema that is being compiled
+	s := c.Enqueue(nil) // Enqueue(nil) returns the subschema that is being compiled
 	f := jsonschema.Format{Validate: func(any) error { return nil }}
 	if s.Format != nil {
 		f = *s.Format
