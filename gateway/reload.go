@@ -99,7 +99,7 @@ func (b *backend) take(ctx context.Context, c *config.Config) {
 func loadPair(c *config.Config) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key)
 	if err != nil {
-		return nil, fmt.Errorf("TLS certificate %s with key %s: %w: both must be PEM files and belong together", c.TLS.Cert, c.TLS.Key, err)
+		return nil, fmt.Errorf("cannot use the TLS certificate %s with the key %s: %w: specify PEM files that belong together", c.TLS.Cert, c.TLS.Key, err)
 	}
 	return &pair, nil
 }

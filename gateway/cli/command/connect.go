@@ -91,7 +91,7 @@ func (o *Flags) Other(named string) (*Target, error) {
 
 func (o *Flags) resolve(t *Target) (err error) {
 	if t.ConnectionString, err = auth.ParseConnectionString(t.Text); err != nil {
-		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
+		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for a connection without TLS", err)
 	}
 	// If ServerName is empty, go-amqp verifies the certificate against HOST:PORT.
 	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.Host}

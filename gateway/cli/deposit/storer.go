@@ -40,7 +40,7 @@ func (s *Storer) Close() {
 	}
 }
 
-// Check asks the target whether it is a gateway and has the entity to, unless it asked before.
+// Check asks the target once whether it is a gateway, and whether it has the entity named to.
 func (s *Storer) Check(ctx context.Context, to string) error {
 	if s.checked[to] {
 		return nil

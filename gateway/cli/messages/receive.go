@@ -218,7 +218,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 		if o.mode == "delete" {
 			return nil
 		}
-		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // even if ctx has ended: the messages are printed
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // settle even if ctx has ended, because the messages are printed
 	}, command.NewProgress(told, "received"))
 }
 

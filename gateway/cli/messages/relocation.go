@@ -196,10 +196,10 @@ func (m *relocation) checkDuplicates(ctx context.Context) error {
 	}
 	e, _, err := m.target.Management(nil).Entity(ctx, command.AnyIdentity, m.to)
 	if err != nil {
-		return fmt.Errorf("cannot determine whether %s detects duplicates and would drop messages whose ids it has seen: use --new-message-id, or a connection string with Manage", m.to)
+		return fmt.Errorf("cannot find out whether %s detects duplicates and would drop messages with ids that it has received before: use --new-message-id, or a connection string with Manage", m.to)
 	}
 	if e.Settings.RequiresDuplicateDetection {
-		return fmt.Errorf("%s detects duplicates and would drop messages whose ids it has seen: use --new-message-id", m.to)
+		return fmt.Errorf("%s detects duplicates, and drops messages with ids that it has received before: use --new-message-id", m.to)
 	}
 	return nil
 }

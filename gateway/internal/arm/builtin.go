@@ -103,7 +103,7 @@ func init() { // an initializer of functions would refer to itself, because some
 	}
 }
 
-// A template function with a parameter of this type gets any argument, converted as by concat.
+// call converts an argument of any type to text, as the template function concat does.
 type text string
 
 // call calls the Go function f. It ignores surplus arguments, and returns an int as a float64.

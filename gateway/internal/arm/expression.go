@@ -30,7 +30,7 @@ func (s *scope) evaluate(text string) (any, error) {
 		return nil, err
 	}
 	if p.space(); p.at < len(p.text) {
-		return nil, fmt.Errorf("%.20q is not allowed at this place", p.text[p.at:])
+		return nil, fmt.Errorf("expected the end of the expression before %.20q", p.text[p.at:])
 	}
 	if id, ok := v.(identifier); ok {
 		return nil, id.unknown()

@@ -205,7 +205,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat evaluates the member named of in loop, once for each index of the loop.
+// repeat evaluates loop[of] once for each index of the loop, and returns all results.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {

@@ -77,7 +77,7 @@ func (b *Writer) namespaces(ctx context.Context) error {
 }
 
 // catalogue writes the descriptions of a namespace's entities, each topic before its subscriptions.
-// It adds the names of subscriptions to known, by ID, and returns the other entities.
+// It adds the names of subscriptions to known, by ID. It returns the queues, topics and schedules.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {

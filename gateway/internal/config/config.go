@@ -13,9 +13,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Config is the whole configuration. The tag config is the name of a setting in the file. tls.cert
-// in the file is also the flag --tls-cert and the variable CROSSTOWN_TLS_CERT. A setting with a
-// usage text has a flag. Every setting has a variable, except lists of structures.
+// Config is the whole configuration. The tag config is the name of a setting in the file. The
+// setting tls.cert, for example, has the flag --tls-cert and the variable CROSSTOWN_TLS_CERT. A
+// setting without a usage text has no flag. A list of structures has no variable.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`

@@ -27,7 +27,7 @@ type Stage struct {
 	Unavailable string         `config:"unavailable"` // overrides Plugin.Unavailable; "" does not
 }
 
-// These values say what happens to a message if a plugin does not answer. The default is Refuse.
+// Unavailable has one of these values. The default is Refuse.
 const (
 	Refuse = "refuse"
 	Pass   = "pass"
@@ -169,8 +169,8 @@ func (p *Retry) validate(path string, r *report) {
 	r.require(path+".jitter", p.Jitter >= 0 && p.Jitter <= 1, "%v is out of range: use 0 to 1", p.Jitter)
 }
 
-// RateLimit limits how many messages per time an entity delivers, to all receivers at all gateways
-// together. The first matching entry applies.
+// RateLimit limits how fast an entity delivers messages. All receivers at all gateways share the
+// limit. The first matching entry applies.
 type RateLimit struct {
 	Selector `config:",squash"`
 	Rate     string `config:"rate"`  // see core.ParseRate

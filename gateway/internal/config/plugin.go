@@ -15,7 +15,7 @@ import (
 type Plugin struct {
 	host.Options `config:",squash"`
 	MaxMemory    int `config:"max-memory-megabytes" range:"1 to 1048576"`
-	// Unavailable is what happens to a message if the plugin does not answer: see Refuse.
+	// Unavailable says what happens to a message if the plugin does not answer: Refuse, Pass or Park.
 	Unavailable string `config:"unavailable"`
 }
 

@@ -21,7 +21,7 @@ type SchemaVersion struct {
 	When string `config:"when"` // an SQL filter; "" matches all messages
 }
 
-// These values say what happens to a message that does not match its schema. Refuse is the default.
+// OnMismatch has one of these values, or Refuse, which is the default.
 const (
 	DeadLetter = "dead-letter"
 	Count      = "count"

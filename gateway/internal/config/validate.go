@@ -134,7 +134,7 @@ func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
-		// sync in the file is not an error if a flag overrides the store: it has no effect then.
+		// If a flag overrides the store, a sync policy in the file has no effect and is not an error.
 		r.add("sync", "sync is not allowed with the store %s, which has no files: leave out sync, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
