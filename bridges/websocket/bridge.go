@@ -18,7 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Paths are compared case-insensitively and unescaped, so %24 also matches the dollar sign.
+// Path is the native protocol's address. Letter case does not matter, and %24 also matches $.
 const Path = "/$crosstown/ws"
 
 const (
@@ -26,7 +26,7 @@ const (
 	protocolPack = "crosstown.v1.msgpack"
 )
 
-// readAhead is the size of a connection's read buffer. Larger requests do not pass through it.
+// readAhead is the size of a connection's read buffer in bytes. Larger requests bypass the buffer.
 const readAhead = 2 << 10
 
 const stoppingText = "The gateway is stopping. Connect again."
@@ -45,7 +45,7 @@ type Bridge struct {
 	*link.Conns[*conn]
 }
 
-// New returns a Bridge, which only Run can stop.
+// New returns a Bridge. It serves until the context of its method Run ends.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{
@@ -57,7 +57,7 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// ServeHTTP returns before the connection ends, so that the memory of the request is freed.
+// ServeHTTP returns before the connection ends, so that net/http frees the memory of the request.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.done)
 	if err != nil {
@@ -95,30 +95,30 @@ func (b *Bridge) serve(c *conn) {
 type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Origins are the origins of web pages that may connect, besides the gateway's own host. The
-	// patterns are those of origins.Check.
+	// Origins are the origins of web pages that may connect, besides the gateway's own host. For their
+	// patterns see origins.Check.
 	Origins []string
-	// Clients is the registry of connections, to which the bridge adds its own. By default it
-	// contains only those of this bridge.
+	// Clients is the registry to which the bridge adds its connections. The default is a registry for
+	// this bridge alone.
 	Clients *clients.Registry
-	// Within turns an operator's grant into one for another namespace. If Within is nil, clients
-	// cannot choose a namespace.
+	// Within converts an operator's grant for all namespaces into a grant for the given namespace. If
+	// Within is nil, clients cannot choose a namespace.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
 	// MaxConnections limits the clients that have signed in; default 20000. See bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; default 256
-	MaxFrame       int // bytes of a client's frame; default 1.5 times the largest message size that an entity can have
+	MaxFrame       int // bytes of a frame that a client sends; default 1.5 times the largest message size that an entity can have
 
-	// Budget bounds the memory of all connections together. By default the bridge has its own.
+	// Budget limits the memory of messages and requests in progress; nil means a budget of its own.
 	Budget *fair.Pool
-	// Standing bounds the memory of connections and feeds. By default the bridge has its own.
+	// Standing limits the memory that open connections and feeds keep; nil means a limit of its own.
 	Standing *fair.Pool
-	// Streams bounds the feeds of all connections. By default the bridge has its own bound.
+	// Streams limits the number of open feeds; nil means a limit of its own.
 	Streams *fair.Pool
 
-	PingInterval time.Duration // from ping to ping, and for the answer to one; default 30 s
-	DrainGrace   time.Duration // for calls in flight when the bridge stops or the client disconnects; default 10 s
+	PingInterval time.Duration // time between two pings, and time for the client to answer a ping; default 30 s
+	DrainGrace   time.Duration // time for unfinished calls when the bridge stops or the client disconnects; default 10 s
 }
 
 const (
@@ -139,7 +139,7 @@ const (
 	expiryWarning = time.Minute
 	closeGrace    = 2 * time.Second
 	authTimeout   = 10 * time.Second // for the client to sign in
-	writeTimeout  = 30 * time.Second // for the client to read something
+	writeTimeout  = 30 * time.Second // for the client to read at least a part of the output
 	minFrame      = 1 << 20
 	strangerFrame = 64 << 10
 )

@@ -21,11 +21,11 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxProduct bounds, in bytes, what is kept of a client's product name.
+// maxProduct is the number of bytes of a client's product name that the bridge keeps.
 const maxProduct = 200
 
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
-// gorilla/websocket only reads, because it cannot write several frames with one call.
+// The bridge reads with gorilla/websocket but writes frames itself, to send several in one call.
 type conn struct {
 	bridge   *Bridge // any goroutine may use it, because it never changes
 	id       string
@@ -57,7 +57,7 @@ type backlog struct {
 }
 
 type holdings struct {
-	memory   *fair.Share // for all goroutines
+	memory   *fair.Share // any goroutine may use it
 	underWay map[int64]struct{}
 	held     int // bytes of the requests in underWay
 	waiting  int
@@ -99,7 +99,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	return c
 }
 
-// run reads until the connection has ended and its calls in flight are done or out of time.
+// run reads until the connection ends. It returns when the calls in flight have ended or timed out.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
@@ -120,8 +120,8 @@ func (c *conn) readAll() {
 	c.read()
 }
 
-// pass begins requests, sends, deliveries and writes as far as possible, after the queued jobs. It
-// repeats this when the socket has taken all output, because more may then be possible.
+// pass runs after the queued jobs. It begins the requests, sends, deliveries and writes that are
+// now possible. It repeats this when the socket has taken all output, because more may be possible.
 func (c *conn) pass() {
 	for c.step(time.Now()) {
 	}
@@ -183,7 +183,7 @@ func (c *conn) tick(now time.Time) {
 	}
 	if len(c.identity) == 0 || c.said || c.broken || c.drains != nil {
 		at := c.deadline
-		if !at.After(now) { // a goroutine still works
+		if !at.After(now) { // the deadline is over, but a goroutine of the connection is still running
 			at = now.Add(time.Second)
 		}
 		c.timer.Arm(at)
@@ -213,7 +213,7 @@ func (c *conn) Describe() bridges.Connection {
 type heartbeat struct {
 	ping    time.Time
 	pinged  pinging
-	pong    time.Time // until when the client must have sent something; zero if no ping is unanswered
+	pong    time.Time // when the client must have answered the last ping; zero if it has
 	stalled bool
 }
 
@@ -226,7 +226,7 @@ const (
 )
 
 // beat sends pings, and closes a connection whose client does not answer. The client's time begins
-// when a ping is written, because much output may precede it. It returns when to call beat again.
+// when a ping is written, because much output may precede it. beat returns its next time to run.
 func (c *conn) beat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
 	defer func() { c.stalled = len(c.arrived) > 0 || c.pending && !c.mayBegin() }()
@@ -234,7 +234,7 @@ func (c *conn) beat(now time.Time) time.Time {
 		switch {
 		case c.heard.Load() >= c.pong.Add(-interval).UnixNano():
 			c.pong = time.Time{}
-		case c.stalled: // the client may have answered, but was not read
+		case c.stalled: // the gateway did not read from the client, so its answer may be waiting
 			c.pong = now.Add(interval)
 		case !now.Before(c.pong):
 			c.close(closeTooSlow, "The client did not answer a ping.")

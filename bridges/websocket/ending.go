@@ -36,7 +36,7 @@ func (c *conn) close(code closeCode, reason string) {
 	c.letGo()
 }
 
-// disconnected notes why nothing more can be read. Answers are written if the client may read them.
+// disconnected notes the error after which nothing can be read. The client may still read answers.
 func (c *conn) disconnected(err error) {
 	if fault, ok := errors.AsType[*fault](err); ok {
 		c.close(fault.code, fault.text)
@@ -59,9 +59,9 @@ func (c *conn) disconnected(err error) {
 	c.letGo()
 }
 
-// disconnect breaks the connection without a close frame. If most is 0, the connection breaks at
-// once, otherwise during the next write: most is the maximum number of bytes of this write that the
-// client still gets. Any goroutine may call disconnect.
+// disconnect breaks the connection without a close frame. If most is 0, it does so at once.
+// Otherwise the client still gets up to most bytes of the next write. Any goroutine may call
+// disconnect.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Do(func() { c.last = most })

@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// words returns what a client is told about an error. Without a code, the cause stays hidden.
+// words returns the code and text that the client gets. Errors without a code stay hidden.
 func words(err error) (core.Code, string) {
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
@@ -28,8 +28,8 @@ func words(err error) (core.Code, string) {
 	return code, cmp.Or(text, refusals.Text(code))
 }
 
-// writeError writes the members that describe an error, and logs it under the tracking id among
-// them. more has further keys and values for the log.
+// writeError writes the members that describe err, including a tracking id, and logs err with the
+// same id. more has further keys and values for the log.
 func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any) {
 	code, text := words(err)
 	tracking := refusals.NewTracking()
@@ -47,7 +47,7 @@ type closeCode int
 const (
 	closeNormal      closeCode = 1000
 	closeStopping    closeCode = 1001
-	closeEncoding    closeCode = 1003 // a text frame although the client chose MessagePack, or the reverse
+	closeEncoding    closeCode = 1003 // a text frame although the client chose MessagePack, or a binary one although it chose JSON
 	closeNoStatus    closeCode = 1005
 	closeMalformed   closeCode = 1007
 	closeTooLarge    closeCode = 1009

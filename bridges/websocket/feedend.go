@@ -49,8 +49,8 @@ func (f *feed) ended(err error) {
 	}
 }
 
-// drop ends the feed because the connection ends. If a request for the feed is in flight, next
-// calls drop again later, because a session must outlast the requests for it.
+// drop ends the feed because the connection ends. If a request for the feed is in flight, drop
+// waits: next calls it again after the request, because the request may use the feed's session.
 func (f *feed) drop() {
 	if f.leaves = f.busy && f.receiver != nil && f.drains == nil && !f.over; f.leaves {
 		return

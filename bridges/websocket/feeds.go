@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxAsked bounds the messages of a feed that are requested from the broker or not written yet,
-	// whatever credit the client gives. So their locks do not end while they wait here, and a
-	// client that does not read costs little memory. fair.Pending bounds their bytes.
+	// maxAsked limits the messages of a feed that the broker may still send or that are not yet
+	// written. The client's credit may be larger. Thus locks do not expire while messages wait here,
+	// and a slow client costs little memory. fair.Pending limits the bytes of these messages.
 	maxAsked    = 1000
 	frameTarget = 128 << 10
 )
@@ -36,11 +36,11 @@ type feed struct {
 
 	requestQueue
 
-	credit     int             // given by the client, and not used up
+	credit     int             // messages that the client still accepts
 	asked      int             // how many more deliveries the broker may send
 	askedBytes int             // how many more bytes the broker may send; negative if the last delivery exceeded them
 	pending    []core.Delivery // delivered by the broker, but not written yet
-	drains     *request        // the request to answer once the broker has given the credit back and all is written
+	drains     *request        // the request to answer once the broker has returned the credit and all messages are written
 	taking     bool            // the broker has been asked to give the credit back
 	over       bool
 	stopped    bool

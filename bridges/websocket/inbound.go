@@ -41,7 +41,7 @@ type readBuffer struct {
 }
 
 func (b *readBuffer) free() {
-	if cap(b.data) > frame.Large { // messages may share its memory
+	if cap(b.data) > frame.Large { // decoded messages may share its memory
 		return
 	}
 	clear(b.members)
@@ -177,8 +177,9 @@ func frameHead(b []byte) (head int, payload int64) {
 	}
 }
 
-// gather reads a message of size bytes, or -1 if unknown, into buffer, or into a larger one. whole
-// is true if all bytes have arrived. The budget counts the message until its request is answered.
+// gather reads a message into buffer, or a larger one. size is the message's size, or -1 if
+// unknown. whole is true if all bytes have arrived. The budget counts the message until it is
+// answered.
 func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byte, error) {
 	limit := c.limit.Load()
 	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
@@ -206,8 +207,8 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford takes n bytes of memory for a request's messages, and waits until they may be decoded:
-// even a small frame may contain many messages.
+// afford takes n bytes from the budget for the messages of a request, even a small frame of which
+// may contain many. It waits until the gateway has time to decode them.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)

@@ -36,7 +36,7 @@ func (c *conn) create(ctx context.Context, o call) (answer, error) {
 	}
 	ordering := func(s *core.Setting) bool { return s.Name == "SupportOrdering" }
 	if settings.EnablePartitioning && !slices.ContainsFunc(o.settings.given, ordering) {
-		settings.SupportOrdering = false // several partitions have no common order
+		settings.SupportOrdering = false // messages of different partitions have no order
 	}
 	if err := mayForward(o.id, &core.Settings{}, &settings); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *conn) update(ctx context.Context, o call) (answer, error) {
 	return c.entity(ctx, o)
 }
 
-// mayForward requires the right Send on new destinations, because the client will send to them.
+// mayForward checks the right Send on new destinations, to which the client's messages will go.
 func mayForward(id core.Identity, before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {

@@ -17,7 +17,7 @@ import (
 type output struct {
 	socket  *link.Socket // nil if the connection is not a plain TCP connection
 	out     []byte
-	last    int // how many bytes of the next write are sent before the connection breaks; 0 if it does not
+	last    int // the connection breaks after this number of bytes of the next write; 0 if it does not break
 	writing int
 	choked  bool // the client reads too slowly, so no more deliveries are requested
 }
@@ -33,11 +33,11 @@ const (
 
 const (
 	writeChunk = 64 << 10
-	// writeGlances is how often, within the patience of transmit, the writer checks whether a
-	// client has read something: an incomplete write does not tell when the client last read.
+	// transmit divides its patience into writeGlances time-outs. After each, it checks whether the
+	// client has read anything: a partial write does not show when that was.
 	writeGlances = 6
 	keptBuffer   = 256 << 10
-	// lastWords is the time for a client that did not read to read why the connection closes.
+	// lastWords is how long a client that was too slow has to read the close frame.
 	lastWords = 5 * time.Second
 
 	frameHeads   = 16 << 10 // about the size of a delivery without its body and properties
@@ -54,7 +54,7 @@ func (c *conn) growOut(size int) {
 	if size < keptBuffer {
 		return
 	}
-	if c.encoding == codec.JSON { // the body is most likely encoded in base64
+	if c.encoding == codec.JSON { // JSON contains the body in base64, most likely
 		size = size * 4 / 3
 	}
 	c.out = slices.Grow(c.out, size+frameHeads)
@@ -114,8 +114,8 @@ func frameEnd(b []byte, i int) int {
 
 var errSlow = errors.New("the client does not read the frames that the gateway sends")
 
-// transmit writes the frames from byte done on. If the client reads nothing for the time patience,
-// transmit sends only the rest of the current frame, and a close.
+// transmit writes the frames from byte done on. If the client reads nothing for the duration
+// patience, transmit sends only the rest of the current frame and a close frame.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
 	idle := 0
 	for done < len(frames) {
@@ -140,8 +140,8 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 	return nc.SetWriteDeadline(time.Time{}) // the deadline would also end writes of the owner
 }
 
-// write sends the output: at once what the transport takes without blocking, the rest in a
-// goroutine. It reports whether all of it has been written.
+// write sends the output. It writes what the transport takes without blocking, and starts a
+// goroutine for the rest. It reports whether all of the output has been written.
 func (c *conn) write() bool {
 	if c.writing > 0 || len(c.out) == 0 {
 		return false

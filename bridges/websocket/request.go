@@ -13,13 +13,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// op says which fields a request can have. Fields of omitted members are zero or defaults.
+// request is one request. op defines its members; fields without a member have defaults.
 type request struct {
 	id    int64
 	op    *operation
 	wrong error
 	bytes int
-	large bool // if it is refused, the connection rests
+	large bool // if it is refused, the connection pauses: see largeRequest
 	given memberSet
 
 	token           string
@@ -141,8 +141,8 @@ var memberOf = func() map[string]int {
 // maxID is the largest id of a request or a feed. Every JSON parser keeps it exactly.
 const maxID = 1<<53 - 1
 
-// parse returns an error, which closes the connection, if the frame is malformed or has no op or
-// id. Other errors are stored in the request, so that they are answered under its id.
+// parse returns an error if the frame is malformed or has no op or id: the caller must close the
+// connection. It stores other errors in the request, whose answer then has its id.
 func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
 	if b.readers[e] == nil {

@@ -12,8 +12,8 @@ func (c *conn) mayBegin() bool {
 	return !c.proving && len(c.underWay) < maxRequests && c.held <= maxUnderWay && len(c.out)+c.writing <= 2*maxWaiting
 }
 
-// If a refused request's frame, or what its messages take once decoded, has more bytes than
-// largeRequest, the connection rests (see link.Owner.Rest).
+// After a refused request, the connection pauses (see link.Owner.Rest) if the frame or its decoded
+// messages have more than largeRequest bytes.
 const largeRequest = 16 << 10
 
 func (c *conn) begin(q *request) {
@@ -61,8 +61,8 @@ type call struct {
 // answer writes the members of an answer. It may be nil.
 type answer = func(w codec.Writer)
 
-// perform makes the call of q's operation outside the owner's jobs. A job then answers q, and calls
-// then.
+// perform makes the broker call of q's operation in a goroutine. After the call, a job of the owner
+// answers q and then calls then.
 func (c *conn) perform(q *request, session core.Session, then func()) {
 	o := call{q, c.identity, session}
 	c.calls.Begin(func(ctx context.Context) func() {
@@ -124,7 +124,7 @@ type operation struct {
 	either memberSet
 	check  func(q *request) error // checks what need, may and either cannot express; may be nil
 
-	// An operation has one of these. do makes a broker call, with a session if the request has a feed.
+	// Each operation has either run or do. do makes a broker call, with a session if q has a feed.
 	run func(c *conn, q *request)
 	do  func(c *conn, ctx context.Context, o call) (answer, error)
 }

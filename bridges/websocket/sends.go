@@ -42,8 +42,7 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf parses entity and checks the right, because a sender may outlive the token that opened
-// it.
+// addressOf parses entity and checks the right, which may have expired since the sender was opened.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {

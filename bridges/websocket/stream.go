@@ -23,11 +23,11 @@ import (
 // them, it looks at the bytes that ws will read next.
 type stream struct {
 	ws      *websocket.Conn
-	hosts   []string // by which the client called the gateway; see bridges.Hosts
+	hosts   []string // host names with which the client addressed the gateway; see bridges.Hosts
 	tls     *tls.ConnectionState
 	in      *bufio.Reader
 	message io.Reader
-	left    int64 // bytes of message that are left; 0 if not known
+	left    int64 // unread bytes of message; 0 if not known
 	close   sync.Once
 	closed  error
 }
@@ -54,7 +54,7 @@ func (s *stream) Protocol() string { return "amqp over websocket" }
 
 func (s *stream) Hosts() []string { return s.hosts }
 
-// ConnectionState returns the zero state without TLS.
+// ConnectionState returns the zero state if the connection has no TLS.
 func (s *stream) ConnectionState() (state tls.ConnectionState) {
 	if s.tls != nil {
 		state = *s.tls

@@ -13,7 +13,7 @@ import (
 type client struct {
 	since    time.Time
 	product  string
-	hosts    []string // names by which the client called the gateway; never changed
+	hosts    []string // host names with which the client addressed the gateway; never changed
 	identity core.Identity
 	leave    func() // stops counting the connection in its namespace; nil if it is not counted
 	proving  bool   // a token is being checked, so nothing is read
@@ -111,7 +111,7 @@ func (c *conn) enter(id core.Identity) error {
 }
 
 func (c *conn) evict() {
-	c.close(closeBusy, "The gateway's memory is full. It closed this connection, which used more of it than any other. Connect again.")
+	c.close(closeBusy, "The gateway's memory is full, and this connection used more of it than any other. Connect again.")
 }
 
 // checkIdentity warns the client before its last grant expires, closes the connection when that has
@@ -135,7 +135,7 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 	switch warning := last.Add(-expiryWarning); {
 	case forever:
 	case !now.Before(last):
-		c.close(closeNotSignedIn, "All tokens of the connection have expired.")
+		c.close(closeNotSignedIn, "All tokens of the connection have expired: connect again with a new token.")
 	case now.Before(warning):
 		if warning.Before(next) {
 			next = warning

@@ -12,14 +12,14 @@ import (
 // Paths are compared unescaped, so %24 also matches the dollar sign. Some clients append a slash.
 const TunnelPath = "/$servicebus/websocket"
 
-// tunnelBuffer is the size in bytes of the read buffer and of the write buffers, which come from a
-// pool for each write. Larger output is written in two pieces, but in one message.
+// tunnelBuffer is the size of the read buffer and of the write buffers in bytes. Each write takes
+// its buffer from a pool. A larger message takes two writes.
 const tunnelBuffer = 16 << 10
 
 // TunnelOptions configure a Tunnel. The zero value works.
 type TunnelOptions struct {
-	// Origins are the origins of web pages that may connect, besides the gateway's own host. The
-	// patterns are those of origins.Check.
+	// Origins are the origins of web pages that may connect, besides the gateway's own host. For their
+	// patterns see origins.Check.
 	Origins []string
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -34,14 +34,14 @@ type Tunnel struct {
 	*connGroup
 }
 
-// NewTunnel returns a tunnel that passes each connection to serve, which must close it and must
-// return within some time after the end of its context.
+// NewTunnel returns a tunnel that passes each connection to serve. serve must close the connection,
+// and must return soon after its context ends.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, connGroup: newConnGroup()}
 }
 
-// ServeHTTP returns before the connection ends, so that the memory of the request is freed.
+// ServeHTTP returns before the connection ends, so that net/http frees the memory of the request.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.enter, t.done)
 	if err != nil {

@@ -36,7 +36,7 @@ func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader
 	}}
 }
 
-// upgrade returns a connection without limits and deadlines. An error means that it has answered.
+// upgrade returns a connection without limits and deadlines. With an error, it has answered w.
 func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	switch {
 	case !websocket.IsWebSocketUpgrade(r):
@@ -51,8 +51,8 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	return u.Upgrade(w, r, nil)
 }
 
-// accept upgrades a request for path. ws reads from in, a buffer of readAhead bytes. enter admits
-// the connection, or returns why not. leave is called if the upgrade fails after that.
+// accept upgrades a request for path. The connection ws reads from in, a buffer of readAhead bytes.
+// enter returns why not to admit the connection. If accept then fails, it calls leave.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
@@ -81,7 +81,7 @@ type hijacker struct {
 	buffer *bufio.Reader
 }
 
-// Hijack sets h.buffer, unless rw contains bytes of the client: then the upgrader will refuse them.
+// Hijack sets h.buffer unless rw has bytes of the client: the upgrader refuses such clients.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

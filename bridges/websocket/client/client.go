@@ -1,5 +1,5 @@
-// Package client serves the client for browsers and Node: one ES module with its types, which a
-// page can import from the gateway.
+// Package client serves the client for browsers and Node: one ES module and its types. A page can
+// import the module from the gateway.
 package client
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The paths of the files.
+// Paths of the files.
 const (
 	ModulePath = "/client/crosstown.js"
 	TypesPath  = "/client/crosstown.d.ts"
@@ -70,7 +70,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	set := w.Header().Set
 	set("Content-Type", f.contentType)
 	set("Vary", "Accept-Encoding")
-	set("Cache-Control", "no-cache") // the browser must ask each time, because client and gateway should have the same version
+	set("Cache-Control", "no-cache") // browsers must ask each time, because the client must have the gateway's version
 	set("Access-Control-Allow-Origin", "*")
 	set("Cross-Origin-Resource-Policy", "cross-origin")
 	set("X-Content-Type-Options", "nosniff")
