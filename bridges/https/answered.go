@@ -61,15 +61,15 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 func (a *answer) end() { a.note(http.StatusOK) }
 
-// Content types of messages that declare none, or whose body is converted.
+// Content types for messages without one, or whose body the bridge converts.
 const (
 	typeBytes = "application/octet-stream"
 	typeText  = "text/plain; charset=utf-8"
 	typeJSON  = "application/json"
 )
 
-// renderBody returns a message's body in a form that an HTTP client can read, and its content type,
-// or "" if the message has neither. It returns a body that is not valid for its kind unchanged.
+// renderBody returns a message's body as HTTP clients can read it, and its content type, or "" if
+// there is none. If the body is not valid for its kind, it returns the body unchanged.
 func renderBody(m *core.Message) (body []byte, contentType string) {
 	declared := func(otherwise string) string {
 		if m.ContentType != "" && isPrintable(m.ContentType) {

@@ -25,11 +25,11 @@ type management struct {
 	r       *http.Request
 	at      reference
 	target  target
-	methods string // methods of the runtime API for the path; "" if the path does not belong to it
+	methods string // methods of the runtime API for the path; "" if it has none
 	id      core.Identity
 }
 
-// atom serves the admin API. methods are the methods of the runtime API for the same path, or "".
+// atom serves the admin API. methods are those that the runtime API has for the same path, or "".
 func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) (err error) {
 	m := &management{Bridge: b, w: w, r: r, at: referenceOf(b.origin(r), r.URL), methods: methods}
 	name := strings.Join(segments, "/")
@@ -44,7 +44,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
 		m.target.feed = true
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
-	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // a PUT gets a better refusal later, because such a name is not valid
+	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // for a PUT, a later check gives a more exact refusal of such a name
 		return core.Refuse(core.NotFound, "The resource '/%s' does not exist.", name)
 	}
 	if m.target, err = parseTarget(name); err != nil {
@@ -54,7 +54,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 	isRule := t.subscription != "" && (t.rule != "" || t.feed)
 	do := m.getEntity
 	switch {
-	case isRule && r.Method == http.MethodPut: // the Go SDK puts a rule without a name at the feed's path
+	case isRule && r.Method == http.MethodPut: // the Go SDK leaves the name of the rule out of the path
 		return m.authorized("PUT", m.putRule)
 	case isRule && t.feed:
 		return m.authorized("GET, HEAD", m.listRules)
@@ -92,12 +92,12 @@ func (m *management) authorized(methods string, do func() error) error {
 
 func (m *management) denied(a access, err error) error { return m.target.denied(m.at, a, err) }
 
-// isPage reports whether a query requests a part of a list. With such a query, /topics is the old
-// path of the feed of all topics; without it, /topics is an entity.
+// isPage reports whether a query requests a part of a list. /topics with such a query is the old
+// path of the list of topics; without one, it is the entity "topics".
 func isPage(query url.Values) bool { return query.Has("$skip") || query.Has("$top") }
 
-// reference holds what the links of a response consist of. Clients read names from the links, in
-// which Service Bus repeats a request's path and query unchanged.
+// reference holds the parts of the links in a response. Like Service Bus, the links repeat the
+// request's path and query unchanged, because clients take names from them.
 type reference struct {
 	origin, path, query string
 	versioned           string // the query of links to other resources: the request's api-version, or ""
@@ -132,8 +132,8 @@ func (at reference) link(path, query string) string {
 	return at.origin + path
 }
 
-// listing answers with an empty list of public services: the answer for the root, and for a missing
-// queue or topic, which SDKs take as "not found".
+// listing answers with an empty list of public services. It is the answer for the root, and for a
+// missing queue or topic: SDKs take it as "not found".
 func (m *management) listing() error {
 	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, publicListing, m.at.self(), "", nil))
 	return nil
@@ -150,8 +150,8 @@ func (m *management) namespaceInfo() error {
 	return nil
 }
 
-// page answers with a page of a list, which it reads with one element more, to know whether there is
-// a next page. list returns how many elements it found, and how to append element i.
+// page answers with a page of a list. It requests one element more, to know whether there is a next
+// page. list returns how many elements it found, and a function that appends element i.
 func (m *management) page(title string, list func(skip, n int) (found int, entry func(dst []byte, i int) []byte, err error)) error {
 	query := m.r.URL.Query()
 	skip, err := pageNumber(query, "$skip", 0, 1<<31-1)
@@ -182,7 +182,7 @@ func (m *management) page(title string, list func(skip, n int) (found int, entry
 	return nil
 }
 
-// pageNumber returns the parameter name of query, or the argument otherwise if it is missing or 0.
+// pageNumber returns the parameter name of query, or otherwise if the parameter is missing or 0.
 func pageNumber(query url.Values, name string, otherwise, limit int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

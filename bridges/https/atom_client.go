@@ -24,19 +24,19 @@ type AdminClient struct {
 	// Origin is the address of the namespace, such as https://ns.servicebus.windows.net.
 	Origin string
 	HTTP   *http.Client
-	// Authorize returns the Authorization header of a request. resource is the request's URL
-	// without the query. It matters because the policy of the token may belong to an entity.
+	// Authorize returns the Authorization header of a request for resource, which is the request's URL
+	// without the query. The entities that a token covers may depend on it.
 	Authorize func(resource string) string
-	// Attempts is how often a request is sent while the namespace is busy; 0 means 6.
+	// Attempts is the number of attempts for each request while the namespace is busy; 0 means 6.
 	Attempts int
-	// Foreign is called with each property of an entity or a rule that this version does not know.
+	// Foreign is called for each property of an entity or a rule that this version does not support.
 	Foreign func(entity, property, value string)
 }
 
 const (
 	maxPageBytes = 64 << 20
 	maxPageNodes = 1 << 20
-	// Azure returns no more than clientPage entities.
+	// Azure returns at most clientPage entities in a response.
 	clientPage     = 100
 	clientAttempts = 6
 	clientVersion  = filterCountsVersion
@@ -47,7 +47,7 @@ const (
 type StatusError struct {
 	Status int
 	Text   string
-	Told   bool // the namespace itself sent Text; if false, the response may come from another service
+	Told   bool // Text is from the namespace; if false, the response may come from another service
 }
 
 func (e *StatusError) Error() string { return e.Text }
@@ -67,7 +67,7 @@ func (e *StatusError) Unwrap() error {
 }
 
 // do returns the root of the response, or nil if the response is empty. It repeats the request
-// while the namespace is busy, as in Azure after some tens of requests a second.
+// while the namespace is busy: Azure is, after some tens of requests a second.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)
@@ -107,7 +107,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	}
 	root, err = parseXML(text, maxPageNodes)
 	if response.StatusCode/100 != 2 {
-		refused := &StatusError{Status: response.StatusCode, Text: fmt.Sprintf("%s answers %s", request.URL.Host, response.Status)}
+		refused := &StatusError{Status: response.StatusCode, Text: fmt.Sprintf("%s answered %s", request.URL.Host, response.Status)}
 		if err == nil && root.child("Detail") != nil {
 			refused.Text, refused.Told = root.child("Detail").value(), true
 		}
@@ -230,7 +230,7 @@ func (c *AdminClient) entity(kind core.Kind, name string, description *node) (co
 			continue
 		}
 		if err := readSetting(n, kind, &e.Settings); err != nil {
-			return e, fmt.Errorf("%s: %w", name, err)
+			return e, fmt.Errorf("cannot read the description of '%s': %w", name, err)
 		}
 	}
 	e.Settings.MaxMessageSizeInKilobytes = cmp.Or(e.Settings.MaxMessageSizeInKilobytes, core.DefaultMessageSizeKB)

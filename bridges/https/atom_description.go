@@ -69,8 +69,8 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 	return err == nil
 }
 
-// notSettable are elements of descriptions, of any api-version, that are not settings. They are
-// ignored, as are other kinds' settings, because clients send back what they have read.
+// notSettable are elements of descriptions, in all versions of the API, that are not settings.
+// readSettings ignores them, because clients send back what they have read.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
@@ -78,7 +78,7 @@ var notSettable = []string{
 
 const authorizationRules = "AuthorizationRules"
 
-// readSettings reads settings into q. It skips foreign namespaces and refuses unknown elements.
+// readSettings reads settings into q. It refuses unknown elements of the namespace of Service Bus.
 func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {
@@ -164,7 +164,7 @@ func readAccessRules(list *node, q *core.Settings) error {
 	return nil
 }
 
-// suggestion names the settings that are most similar to name or, if none is similar, all settings.
+// suggestion names the settings that are similar to name or, if there are none, all settings.
 func suggestion(name string, kind core.Kind) string {
 	var names []string
 	for _, s := range core.AllSettings {

@@ -16,8 +16,8 @@ const (
 	schemaSpace = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
-// appendFeed appends a feed with encoded entries. Clients expect the link to the next page as the
-// second of two links, and on the last page only one link.
+// appendFeed appends a feed with encoded entries. Clients expect two links, the second to the next
+// page, and on the last page only one link.
 func appendFeed(dst []byte, title, self, next string, entries []byte) []byte {
 	dst = fmt.Appendf(dst, `<feed xmlns="%s"><title type="text">%s</title>`, atomSpace, title)
 	dst = appendElement(dst, "id", self)
@@ -54,7 +54,7 @@ func openDescription(dst []byte, name string) []byte {
 	return fmt.Appendf(dst, `<%s xmlns="%s" xmlns:i="%s">`, name, busSpace, schemaSpace)
 }
 
-// closeDescription also closes the entry.
+// closeDescription closes the description and the entry that contains it.
 func closeDescription(dst []byte, name string) []byte {
 	return append(closeElement(dst, name), `</content></entry>`...)
 }
@@ -87,7 +87,7 @@ func appendNumber(dst []byte, name string, n int64) []byte {
 	return closeElement(strconv.AppendInt(openElement(dst, name), n, 10), name)
 }
 
-// appendTime appends a time for .NET, whose zero time is that of Go.
+// appendTime appends t as .NET writes times. The zero times of Go and .NET are the same.
 func appendTime(dst []byte, name string, t time.Time) []byte {
 	return closeElement(t.UTC().AppendFormat(openElement(dst, name), "2006-01-02T15:04:05.9999999Z"), name)
 }
@@ -105,8 +105,8 @@ func closeElement(dst []byte, name string) []byte {
 }
 
 // appendEscaped appends text as XML character data, or as an attribute in double quotes. It escapes
-// only what XML requires, by name where there is a name, because the parser of the JavaScript SDK
-// does not decode numeric references.
+// only what XML requires, and prefers named references: the JavaScript SDK does not decode numeric
+// ones.
 func appendEscaped(dst []byte, text string) []byte {
 	for _, r := range text {
 		switch {

@@ -32,9 +32,9 @@ func (m *management) listEntities(kind core.Kind) error {
 	})
 }
 
-// For a missing queue or topic, getEntity answers, even without rights, with an empty public
-// listing, from which the SDKs learn that the entity is missing. But if the path has methods of the
-// runtime API, it refuses the request's method.
+// getEntity answers with the description of an entity. If a queue or topic is missing, it answers
+// with an empty public listing, even without rights, as the SDKs expect. But if the path has
+// methods of the runtime API, it refuses the request's method.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {
@@ -111,7 +111,7 @@ func (m *management) create(ctx context.Context, kind core.Kind, description *no
 		return e, err
 	}
 	if settings.EnablePartitioning && description.child("SupportOrdering") == nil {
-		settings.SupportOrdering = false // several partitions have no common order
+		settings.SupportOrdering = false // messages of different partitions have no order
 	}
 	var first *core.Rule
 	if n := description.child("DefaultRuleDescription"); kind == core.Subscription && n != nil && !n.null {
@@ -123,7 +123,7 @@ func (m *management) create(ctx context.Context, kind core.Kind, description *no
 	return m.front.CreateEntity(ctx, m.id, kind, m.target.node(), settings, first)
 }
 
-// read reads settings into after, and checks the rights on new destinations of forwarding.
+// read reads settings into after, and checks the right to forward to new destinations.
 func (m *management) read(description *node, kind core.Kind, before, after *core.Settings) error {
 	if err := readSettings(description, kind, after); err != nil {
 		return err
@@ -131,8 +131,7 @@ func (m *management) read(description *node, kind core.Kind, before, after *core
 	return m.checkForwarding(before, after)
 }
 
-// keptSettings keep their values if an update omits them: some SDK cannot send them, or they cannot
-// change.
+// keptSettings keep omitted values: they cannot change, or some SDKs cannot send them.
 var keptSettings = [...]string{
 	"RequiresSession", "RequiresDuplicateDetection", "EnablePartitioning", "EnableSubscriptionPartitioning",
 	"FilteringMessagesBeforePublishing", "SupportOrdering", "EnableExpress", "IsAnonymousAccessible",
@@ -195,8 +194,8 @@ func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core
 	return closeDescription(dst, descriptions[e.Kind])
 }
 
-// elements are the elements of each kind's description, in the order that is part of the contract:
-// settings, which clients send in the same order, and facts that only the broker knows.
+// elements are the elements of each kind's description. Clients rely on their order, and send
+// settings in the same order. Elements that are not settings are facts of the broker.
 var elements = [...][]string{
 	core.Queue: {
 		"LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
@@ -247,7 +246,7 @@ func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name
 	return appendSetting(dst, at, &e.Settings, core.SettingNamed(name))
 }
 
-// appendSetting appends the setting s of q, unless s is nil or the setting is an empty text.
+// appendSetting appends the setting s of q, unless s is nil or its value is an empty string.
 func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) []byte {
 	if s == nil {
 		return dst
@@ -277,7 +276,7 @@ func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) 
 	return dst
 }
 
-// appendCounts declares a prefix as the only attribute of the outer element: clients read it there.
+// appendCounts declares the XML prefix on the outer element, where clients look for it.
 func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
 	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
@@ -292,7 +291,7 @@ func appendCounts(dst []byte, rt *core.Runtime) []byte {
 // which uses this version, expects exactly the rules that it sent.
 const ruleTimesEnd = "2024-05"
 
-// appendAccessRules appends an element, which must not have attributes if the list is empty.
+// appendAccessRules appends the list of rules. If it is empty, its element must have no attributes.
 func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte {
 	if len(rules) == 0 {
 		return append(dst, `<AuthorizationRules/>`...)
@@ -318,14 +317,14 @@ func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte
 	return append(dst, `</AuthorizationRules>`...)
 }
 
-// These headers have a token for the entity in ForwardTo or ForwardDeadLetteredMessagesTo.
+// Headers with a token for the entity in ForwardTo or ForwardDeadLetteredMessagesTo.
 const (
 	forwardHeader           = "ServiceBusSupplementaryAuthorization"
 	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
-// checkForwarding requires the right Send on each new destination of forwarding, because the client
-// will send to it: from the header's token for it or, without one, from the request's identity.
+// checkForwarding checks the right Send on new forwarding destinations, because the client's
+// messages will go there. The token in the header counts or, without one, that of the request.
 func (m *management) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader
@@ -341,7 +340,7 @@ func (m *management) checkForwarding(before, after *core.Settings) error {
 			if err != nil {
 				return err
 			}
-			grant.Rights &= core.Send // the token gives no right but Send, and that only on the destination
+			grant.Rights &= core.Send // the token gives only Send, and only on the destination
 			id = core.Identity{grant}
 			if m.id.NamespaceID() != grant.NamespaceID {
 				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)
@@ -355,7 +354,7 @@ func (m *management) checkForwarding(before, after *core.Settings) error {
 	return nil
 }
 
-// unauthorized returns a refusal whose text does not depend on the target.
+// unauthorized returns an error with status 401 and exactly this text.
 func unauthorized(format string, args ...any) error {
 	return &statusError{status: http.StatusUnauthorized, text: fmt.Sprintf(format, args...)}
 }

@@ -23,7 +23,7 @@ type node struct {
 	children []*node
 }
 
-// parseXML parses a document with at most this number of elements, and without a document type.
+// parseXML parses a document of at most elements elements. It refuses document types.
 func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {

@@ -20,8 +20,8 @@ const (
 const pair = "KeyValueOfstringanyType"
 
 // readPairs reads the Properties of a correlation filter, or the Parameters of an SQL text; list
-// may be nil. Types are those of XML Schema and .NET. An int beyond 32 bits, as some SDKs write,
-// becomes a long.
+// may be nil. Types are those of XML Schema and .NET. An int of more than 32 bits, which some SDKs
+// write, becomes a long.
 func readPairs(list *node) (core.Properties, error) {
 	if list == nil {
 		return core.Properties{}, nil
@@ -46,7 +46,7 @@ func readPairs(list *node) (core.Properties, error) {
 	return core.NewProperties(pairs...)
 }
 
-// readTyped reads a value by its attribute i:type. form says what an invalid value should be.
+// readTyped reads a value by its attribute i:type. If it is invalid, form describes a valid value.
 func readTyped(n *node) (v any, form string) {
 	if n.null {
 		return nil, ""
@@ -104,7 +104,7 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// If a timestamp would lose precision, readDateTime returns the text, which clients expect.
+// readDateTime returns a time or, if that would lose precision, the text, which clients accept too.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
@@ -113,7 +113,7 @@ func readDateTime(text string) (any, error) {
 	return value.TimestampOf(t), err
 }
 
-// appendPairs uses prefixes of five characters for types, as the JavaScript SDK requires.
+// appendPairs appends p. Prefixes of types must have five characters for the JavaScript SDK.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {
 		return dst
@@ -134,7 +134,7 @@ func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	return closeElement(dst, name)
 }
 
-// writeTyped is the inverse of readTyped. A value that has no such type becomes a string.
+// writeTyped is the inverse of readTyped. It writes values of other types as strings.
 func writeTyped(v any) (space, typ, text string) {
 	switch v := v.(type) {
 	case bool:

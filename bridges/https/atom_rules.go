@@ -54,11 +54,11 @@ func (m *management) putRule() error {
 
 const ruleDescription = "RuleDescription"
 
-// compatibilityLevel is the level of the SQL dialect that all SDKs send.
+// compatibilityLevel is the version of the SQL dialect that all SDKs send.
 const compatibilityLevel = 20
 
 // readRule decodes a RuleDescription or a DefaultRuleDescription. A rule without a filter matches
-// every message. SQL texts are not checked here.
+// every message. The broker checks the SQL later.
 func readRule(description *node) (r core.Rule, err error) {
 	r.Filter.Kind = core.TrueFilter
 	for _, n := range description.children {
@@ -154,8 +154,8 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	return closeDescription(dst, ruleDescription)
 }
 
-// appendFilter gives true and false filters an expression, too: the JavaScript SDK then regards
-// them as SQL filters.
+// appendFilter appends a filter. Even true and false filters get an SQL expression, because the
+// JavaScript SDK expects one.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:
@@ -177,7 +177,7 @@ func appendFilter(dst []byte, f *core.Filter) []byte {
 	return append(dst, `</Filter>`...)
 }
 
-// appendAction appends an element even if there is no action, because clients require it.
+// appendAction appends the element of the action, which clients require even if it is empty.
 func appendAction(dst []byte, r *core.Rule) []byte {
 	if r.Action == "" {
 		return append(dst, `<Action i:type="EmptyRuleAction"/>`...)

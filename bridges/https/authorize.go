@@ -17,8 +17,8 @@ const (
 	bearer                = "Bearer"
 )
 
-// authorize returns the identity that a request proves, with the rights that it has on node: the
-// path of an entity, or "" for the namespace. The broker checks these rights.
+// authorize returns the identity that a request proves, with its rights on node: the path of an
+// entity, or "" for the namespace. The broker later checks these rights.
 func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) {
 	token, ctx := r.Header.Get("Authorization"), bridges.CertifiedBy(r) // only the first header counts: an SDK that retries adds another one
 	if token == "" && core.CertificateOf(ctx) == nil {
@@ -45,7 +45,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 		return nil, err
 	}
 	if scope := scopeOf(grant.Scope, core.FoldName(strings.Join(segments, "/")), core.FoldName(node)); scope != grant.Scope {
-		// The scope may be the name of an entity. Then the token is for that entity alone.
+		// If the scope is the name of an entity, the token is for that entity alone.
 		switch _, err := b.front.Resolve(r.Context(), core.Identity{grant}, core.At(grant.Scope)); core.CodeOf(err) {
 		case core.NotFound:
 			grant.Scope = scope
@@ -69,7 +69,7 @@ func visitOf(r *http.Request) *visit {
 	return v
 }
 
-// prove marks the request as one with a proven identity, and counts the memory of large headers.
+// prove marks the request's identity as proven, and counts the memory of large headers.
 func prove(r *http.Request, id core.Identity) error {
 	v := visitOf(r)
 	if v == nil {
@@ -101,9 +101,9 @@ func isProven(r *http.Request) bool {
 	return v != nil && v.proven
 }
 
-// scopeOf returns the scope for which a token counts in a request about node. SDKs sign the URL
-// that they call, such as queue/messages/head or $Resources/Queues. If such a scope is below node
-// and covers request, the path of the request, it counts as node. All three arguments are folded.
+// scopeOf returns the scope of a token for a request about node. SDKs sign the URL that they call,
+// such as queue/messages/head or $Resources/Queues. A scope between node and request, the path of
+// the request, therefore counts as node. The arguments must be lower-cased.
 func scopeOf(scope, request, node string) string {
 	if core.IsWithin(request, scope) && core.IsWithin(scope, node) {
 		return node
@@ -113,7 +113,7 @@ func scopeOf(scope, request, node string) string {
 
 const preflightLife = 10 * time.Minute
 
-// For a preflight (Fetch §3.2.2), methodOf returns the method of the request that will follow.
+// methodOf returns the method of r or, for a preflight (Fetch §3.2.2), of the request after it.
 func methodOf(r *http.Request) string {
 	if asked := r.Header.Get("Access-Control-Request-Method"); isPreflight(r) {
 		return asked
@@ -125,11 +125,10 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// shareWithPage lets a web page of a listed origin read the response, and answers or refuses a
-// preflight. User properties are headers of any name, so all headers may be sent and read.
-// Access-Control-Allow-Credentials is never sent: pages prove their identity by the Authorization
-// header, and not by cookies or client certificates. Only preflights are refused, because without
-// one a page cannot send an Authorization header.
+// shareWithPage lets web pages of listed origins read the response, and answers or refuses
+// preflights. User properties are headers of any name, so it allows all headers. It never allows
+// credentials such as cookies: pages send the Authorization header. A page can send that only after
+// a preflight, so refusing preflights is enough.
 func (b *Bridge) shareWithPage(w http.ResponseWriter, r *http.Request, methods string) (answered bool, err error) {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	if len(b.origins) > 0 {

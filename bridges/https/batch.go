@@ -58,8 +58,8 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// countBatch returns an upper bound of the number of messages in a batch, but at most maxBatch. It
-// counts the objects that are not inside another object, even if the body is not JSON.
+// countBatch estimates the number of messages in a batch: never less than it has, at most maxBatch.
+// It counts objects outside other objects, even if the body is not JSON.
 func countBatch(body []byte) (n int64) {
 	depth, quoted := 0, false
 	for i := 0; i < len(body) && n < maxBatch; i++ {
@@ -80,7 +80,7 @@ func countBatch(body []byte) (n int64) {
 	return n
 }
 
-// isTruncated reports whether the JSON text itself is invalid or incomplete, and not a value in it.
+// isTruncated reports whether err says that the JSON text, not a value in it, is invalid or cut off.
 func isTruncated(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

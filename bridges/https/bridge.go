@@ -21,25 +21,24 @@ import (
 // Options configure a Bridge. The zero value works.
 type Options struct {
 	Logger *slog.Logger
-	// PublicURL is the scheme and host of the links in responses, such as https://bus.example.com.
-	// If it is empty, links have the scheme and host of the request.
+	// PublicURL is the scheme and host of links in responses, such as https://bus.example.com. If it
+	// is empty, links have the scheme and host of the request.
 	PublicURL string
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
-	// besides the gateway's own host. The patterns are those of origins.Check.
+	// besides the gateway's own host. For its patterns see origins.Check.
 	Origins []string
-	// Budget bounds the memory of messages in progress; nil means that the bridge has its own.
+	// Budget limits the memory of requests in progress; nil means a budget of its own.
 	Budget *fair.Pool
-	// Standing bounds the memory of connections; nil means that the bridge has its own.
+	// Standing limits the memory of open connections; nil means a limit of its own.
 	Standing *fair.Pool
 	// Grace is how long requests in flight may continue after the end of Serve's ctx; 0 means 10 s.
 	Grace time.Duration
-	// Streams bounds the number of open event streams; nil means that the bridge has its own bound.
+	// Streams limits the number of open event streams; nil means a limit of its own.
 	Streams *fair.Pool
-	// Routes are handlers for further paths, which the bridge tries before its own. A key is a path
-	// that begins with a slash, and is compared case-insensitively. A key with a slash at its end
-	// matches all paths that begin with it.
+	// Routes are handlers by path, tried before the bridge's own. The path begins with a slash. Letter
+	// case does not matter. If a path ends in a slash, its handler also gets all paths below it.
 	Routes map[string]http.Handler
-	// Context, if not nil, returns a request's context, with values from the request's headers.
+	// Context, if not nil, returns a request's context, into which it may put values from headers.
 	Context func(*http.Request) context.Context
 	// Details, if not nil, returns further details for /health by name. They do not change the
 	// status.
@@ -50,8 +49,8 @@ type Options struct {
 	// Host, if not nil, decides whether the gateway accepts the host of a request, also for Routes
 	// and Home. The text of its core.Refusal is sent with status 421.
 	Host func(host string) error
-	// Plain, if not nil, reports whether a client at an address, host:port, may connect without
-	// TLS. If not, all its requests except those for /health are refused.
+	// Plain, if not nil, reports whether a client at the address remote, host:port, may connect
+	// without TLS. The bridge answers other clients without TLS only on /health.
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when the response
 	// begins. The routes are send, receive, stream, settle, preflight (of a web page from another
@@ -59,8 +58,8 @@ type Options struct {
 	// management for all other paths. The status is 499 if the client disconnected before the
 	// response began.
 	Answered func(route string, status int)
-	// Home answers GET and HEAD requests for "/" that have text/html in Accept and no api-version,
-	// as browsers send. If Home is nil, the management API answers with a list of entities.
+	// Home answers GET and HEAD requests of browsers for "/": those with text/html in Accept and
+	// without api-version. If Home is nil, the management API answers.
 	Home http.Handler
 }
 
@@ -69,7 +68,7 @@ const (
 	defaultGrace = 10 * time.Second
 
 	readHeaderTimeout = 10 * time.Second
-	bodyTimeout       = time.Minute // for the client to begin a body, and to read a part of a response
+	bodyTimeout       = time.Minute // for the client to begin a body, or to read a part of a response
 	idleTimeout       = 2 * time.Minute
 	cleanupTimeout    = 5 * time.Second
 	healthTimeout     = 5 * time.Second
@@ -82,7 +81,7 @@ type Bridge struct {
 	log    *slog.Logger
 	opts   Options
 	exact  map[string]http.Handler
-	prefix map[string]http.Handler // by lower-cased path with its slash at the end
+	prefix map[string]http.Handler // by lower-cased path, which ends in a slash
 
 	origins origins.List
 
@@ -113,12 +112,12 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Handler serves all routes of the bridge, in a mux or a server of the caller. Without Serve, long
-// polls end only with their requests.
+// Handler serves all routes of the bridge in a server of the caller. Unless Serve also runs, only
+// the end of its request ends a long poll.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
-// Serve accepts connections on ln, which has TLS if needed, until ctx ends. Then it answers waiting
-// receives that there is no message, gives requests in flight the grace period, and returns nil.
+// Serve accepts connections on ln, which provides TLS if needed, until ctx ends. Then it answers
+// waiting receives without a message, gives requests in flight the grace period, and returns nil.
 func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cancel := context.WithCancel(bridges.WithEnding(context.WithoutCancel(ctx), ctx.Done()))
 	defer cancel()
@@ -126,7 +125,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		Handler:           b.Handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the 64 KiB of a message, encoded, and HTTP's own headers
+		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the headers of a message, at most 64 KiB, encoded, and HTTP's own
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			ctx = bridges.WithConn(ctx, nc, func(id core.Identity) (func(), error) {
@@ -159,7 +158,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), b.opts.Grace)
 	defer stop()
 	if err := srv.Shutdown(grace); err != nil {
-		b.log.Warn("stopped before all HTTP requests had ended: the grace period is over", "grace", b.opts.Grace, "err", err)
+		b.log.Warn("the grace period ended before all HTTP requests: their connections are closed", "grace", b.opts.Grace, "err", err)
 		cancel()
 		_ = srv.Close() // the listener is closed already
 	}

@@ -27,13 +27,13 @@ const (
 	formDate   = `a date such as "Sun, 06 Nov 1994 08:49:37 GMT" or "1994-11-06T08:49:37Z"`
 )
 
-// brokerProperties are compared case-insensitively. Members that only the broker sets are not
-// listed. Like unknown ones they are ignored, so that a client can send a received message again.
+// brokerProperties are the members that a client can set; letter case does not matter. The bridge
+// ignores all others, so that a client can send a received message again.
 var brokerProperties = func() []brokerProperty {
 	all := []brokerProperty{timeToLive, timeToLiveTimeSpan, scheduled, forcePersistence}
 	for i := range core.MessageFields {
 		f := &core.MessageFields[i]
-		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // every id is sent as a text
+		all = append(all, brokerProperty{f.Name, formString, func(m *core.Message, v any) bool { // all of these are strings
 			s, ok := v.(string)
 			if ok {
 				f.Set(m, s)
@@ -80,7 +80,7 @@ var (
 	}}
 )
 
-// A time without a zone is in UTC.
+// dateForms are the accepted forms. A time without a zone is in UTC.
 var dateForms = []string{
 	http.TimeFormat, time.RFC3339Nano, "2006-01-02T15:04:05.999999999", time.RFC1123Z, "2006-01-02 15:04:05Z07:00",
 }
@@ -198,7 +198,7 @@ func describe(token any) string {
 	}
 }
 
-// unlimitedSeconds is the TimeToLive of messages that do not expire: .NET's largest TimeSpan.
+// unlimitedSeconds is the TimeToLive of messages that do not expire: the largest TimeSpan of .NET.
 const unlimitedSeconds = "922337203685.47754"
 
 // appendBrokerProperties appends the header BrokerProperties: JSON in one line of ASCII.
@@ -222,7 +222,7 @@ func appendBrokerProperties(dst []byte, d core.Delivery) []byte {
 			dst = append(dst, '"')
 		}
 	}
-	number("DeliveryCount", int64(d.DeliveryCount)+1) // in this API, the count includes this delivery
+	number("DeliveryCount", int64(d.DeliveryCount)+1) // this API counts the current delivery too
 	number("EnqueuedSequenceNumber", d.EnqueuedSequenceNumber)
 	date("EnqueuedTimeUtc", d.EnqueuedTime)
 	date("ExpiresAtUtc", d.ExpiresAt)

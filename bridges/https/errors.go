@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subCodes are the numbers that SDKs look for in a refusal's text; 40301: a disabled entity.
+// subCodes are the numbers that SDKs look for in the text of a refusal; 40301 is a disabled entity.
 var subCodes = map[core.Code]int{
 	core.AlreadyExists:   40900,
 	core.Conflict:        40901,
@@ -34,7 +34,7 @@ func textOf(err error) string {
 	}
 }
 
-// retryAfter is after how many seconds clients of a busy gateway should try again, as SDKs do.
+// retryAfter is the number of seconds after which SDKs retry when the gateway is busy.
 const retryAfter = "10"
 
 type statusError struct {
@@ -45,8 +45,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// isTooSlow reports whether a request's body did not arrive in time. net/http then ends the
-// request's context, as if the client had disconnected.
+// isTooSlow reports whether a request's body did not arrive in time. In that case net/http cancels
+// the request's context, as for a client that disconnected.
 func isTooSlow(err error) bool {
 	own, ok := errors.AsType[*statusError](err)
 	return ok && own.status == http.StatusRequestTimeout

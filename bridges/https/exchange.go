@@ -13,15 +13,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// writeChunk is how much of a response a client must read within bodyTimeout.
+// writeChunk is the part of a response, in bytes, that a client must read within bodyTimeout.
 const writeChunk = 1 << 20
 
-// respond sends a whole response. If the client does not read the next writeChunk within
-// bodyTimeout, the connection closes. respond returns an error if it notices that the connection
-// has ended.
+// respond sends a whole response. If the client does not read a writeChunk within bodyTimeout,
+// the connection closes. respond returns an error if it notices that the connection has ended.
 func respond(w http.ResponseWriter, status int, body []byte) error {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // fails in tests whose writer has no deadlines
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout)) // ignore the error: writers of tests have no deadlines
 	w.WriteHeader(status)
 	for part := range slices.Chunk(body, writeChunk) {
 		_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout))
@@ -32,10 +31,9 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 	return nil
 }
 
-// awaitBody sets a deadline, bodyTimeout from now, for the arrival of a request's body, if there is
-// one. The deadline also holds for a body that no handler reads, because net/http reads a short
-// rest before the next request. When the body has been read, the deadline is removed. The result is
-// a copy of r: net/http looks at the original's body to decide what to do with its rest.
+// awaitBody gives a request's body, if any, bodyTimeout to arrive. The deadline also limits a body
+// that no handler reads, because net/http reads it before the next request. awaitBody returns a
+// copy of r: net/http uses the original body to decide what to do with the unread rest.
 func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
 		return r
@@ -70,7 +68,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return body, err
 }
 
-// skipBody discards the body: net/http notices a disconnect only after it has been read.
+// skipBody discards the body, because net/http notices a disconnect only after that.
 func skipBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil

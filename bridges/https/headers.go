@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// ownHeaders are headers, in canonical form, that HTTP, its proxies or this API use.
+// ownHeaders are headers, by canonical name, that HTTP, proxies or this API use.
 var ownHeaders = map[string]bool{
 	"Age": true, "Allow": true, "Alt-Svc": true, "Authorization": true, "Brokerproperties": true,
 	"Cache-Control": true, "Cdn-Loop": true, "Connection": true, "Cookie": true, "Date": true, "Dnt": true,
@@ -33,8 +33,8 @@ var ownPrefixes = []string{
 	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
 }
 
-// isUserHeader reports whether a header, by its canonical name, is a user property. Priority, From
-// and Subject are, although RFCs define them, because applications use such names.
+// isUserHeader reports whether a header, by its canonical name, is a user property. Although RFCs
+// define Priority, From and Subject, they are: applications use such names.
 func isUserHeader(name string) bool {
 	if ownHeaders[name] {
 		return false
@@ -72,7 +72,7 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 	return core.NewProperties(pairs...)
 }
 
-// headerText decodes a header as UTF-8 or, if that is not valid, as ISO 8859-1 of earlier HTTP.
+// headerText decodes a header as UTF-8 or, if that is not valid, as ISO 8859-1, as in older HTTP.
 func headerText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -113,8 +113,8 @@ func parseHeaderValue(s string) any {
 
 func isEncodedWord(s string) bool { return strings.HasPrefix(s, "=?") && strings.HasSuffix(s, "?=") }
 
-// parseNumber parses a JSON number, which may have leading zeros. An integer becomes an int32,
-// int64 or uint64, the first that can hold it; any other number becomes a float64.
+// parseNumber parses a JSON number, which may have leading zeros. An integer becomes the first of
+// int32, int64 and uint64 that can hold it. Other numbers become a float64.
 func parseNumber(s string) (any, bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || digits[0] < '0' || digits[0] > '9' || strings.Trim(digits, "0123456789.eE+-") != "" ||
@@ -192,8 +192,8 @@ func headerValue(v any) string {
 	}
 }
 
-// quoteHeader puts a text in double quotes. If a header could not hold it unchanged, or a reader
-// would take it for something else, it becomes an encoded word.
+// quoteHeader puts a text in double quotes. If a header cannot hold the text, or a reader would
+// decode it differently, quoteHeader returns an encoded word (RFC 2047).
 func quoteHeader(s string) string {
 	_, err := time.Parse(http.TimeFormat, s)
 	if err == nil || !isPrintable(s) || isEncodedWord(s) {

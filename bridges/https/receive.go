@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// receive answers with one message: with 201 if it is locked for the client, with 200 if it was
-// removed from the entity. If none arrives in time, it answers with 204.
+// receive answers with one message: with 201 if it is locked, with 200 if it was removed from the
+// entity. If no message arrives in time, it answers with 204.
 func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
 	mode := core.PeekLock
 	if r.Method == http.MethodDelete {
@@ -38,7 +38,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, c runtimeCall) 
 	}
 	visitOf(r).memory.Add(int64(d.Size()))
 	if r.Context().Err() != nil || b.deliver(w, r, c.entity, mode, d) != nil {
-		// The client has disconnected. Release a locked message; one that was removed is lost.
+		// The client has disconnected. Release the message if it is locked; if not, it is lost.
 		b.release(r.Context(), c.id, c.address, d)
 	}
 	return nil
@@ -56,10 +56,10 @@ func pollTime(r *http.Request) (time.Duration, error) {
 	return min(time.Duration(seconds)*time.Second, maxPoll), nil
 }
 
-// accepted returns the types in Accept, also unknown ones (RFC 9110 §12.5.1): clients list many.
+// accepted returns all content types in Accept (RFC 9110 §12.5.1), known or not.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
 
-// release unlocks a message without counting a failed delivery.
+// release abandons a message that the client did not get, without increasing its delivery count.
 func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return
@@ -71,8 +71,8 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	}
 }
 
-// deliver sets only the headers of the message, because old clients take all others for user
-// properties. So the body has no Content-Length.
+// deliver sets no headers but those of the message, because old clients take others for user
+// properties. So the response has no Content-Length.
 func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
 	h := w.Header()
 	body, contentType := renderBody(d.Message)
@@ -96,9 +96,9 @@ func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, 
 	return respond(w, status, body)
 }
 
-// take sends messages one at a time, and removes them from the entity. It requests the next message
-// when the connection has taken the previous one. If the client disconnects, the messages that the
-// connection has taken, and one more, are lost.
+// take removes messages from the entity and sends them, one at a time. It requests the next one
+// when the connection has taken the previous one. If the client disconnects, messages in the
+// connection's buffers are lost, and perhaps one more.
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	arrived := make(chan core.Delivery, 1) // Deliver never blocks, because the credit is one
 	rx, err := b.front.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{

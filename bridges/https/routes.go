@@ -13,7 +13,7 @@ import (
 )
 
 func (b *Bridge) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff") // the sender of a message chooses the content type that receivers get
+	w.Header().Set("X-Content-Type-Options", "nosniff") // a sender chooses the content type of a message, so browsers must not guess another
 	if b.opts.Answered == nil {
 		b.route(w, r)
 		return
@@ -64,7 +64,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wantsPage reports whether a browser opens the root, and not a client that lists entities.
+// wantsPage reports whether a browser requests the root: other clients list entities there.
 func wantsPage(r *http.Request) bool {
 	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
@@ -80,8 +80,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		on(w, "health")
 		return b.health(w, r)
 	}
-	// The name of an entity may contain segments "messages". It ends before the last of these with
-	// which the path and the method form a route. Other paths belong to the management API.
+	// An entity's name may contain segments "messages". It ends before the last of these for which
+	// path and method match a route. All other paths belong to the management API.
 	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {
@@ -111,7 +111,7 @@ var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http
 
 // runtimeCall is a request to the runtime API.
 type runtimeCall struct {
-	entity  string   // as the path has it
+	entity  string   // as in the path
 	below   []string // the path's segments after /{entity}/messages
 	id      core.Identity
 	address core.Address
@@ -171,7 +171,7 @@ func (b *Bridge) mounted(path string) (string, http.Handler) {
 	return "", nil
 }
 
-// splitPath decodes the segments of a path one by one, so that a %2F in a message id does not split
+// splitPath decodes each segment of a path by itself, so that a %2F in a message id does not split
 // the id. It ignores slashes at both ends.
 func splitPath(u *url.URL) ([]string, error) {
 	path := strings.Trim(u.EscapedPath(), "/")
@@ -213,7 +213,7 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 		Engine   string   `json:"engine"`
 		Durable  bool     `json:"durable"`
 		Skew     string   `json:"clockSkew"`
-		Warnings []string `json:"warnings,omitempty"` // how messages might be lost, and what to do about it
+		Warnings []string `json:"warnings,omitempty"` // why messages might be lost, and what to do about it
 	}
 	answer := struct {
 		Status  string         `json:"status"`

@@ -147,7 +147,7 @@ func TestLocksAreSettled(t *testing.T) {
 		"unlock":                     {"PUT", "1", token, 200, "", core.Abandon, true},
 		"renew":                      {"POST", "1", token, 200, "", 0, false},
 		"token without dashes":       {"DELETE", "1", strings.ReplaceAll(token, "-", ""), 200, "", core.Complete, true},
-		"another's number":           {"DELETE", "2", token, 404, "belongs to another message than '2'", 0, false},
+		"another's number":           {"DELETE", "2", token, 404, "does not belong to the message '2'", 0, false},
 		"lost lock, complete":        {"DELETE", "1", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
 		"lost lock, unlock":          {"PUT", "x", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},
 		"lost lock, renew":           {"POST", "1", "00000000-0000-0001-0000-000000000000", 404, "The lock supplied is invalid", 0, false},

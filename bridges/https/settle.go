@@ -9,11 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// settle completes (DELETE), abandons (PUT) or renews (POST) the lock in the path, and answers 200.
+// settle handles the lock in the path: DELETE completes, PUT abandons, POST renews. It answers 200.
 func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
 	id, address := c.id, c.address
 	last := len(c.below) - 1
-	message, lock := strings.Join(c.below[:last], "/"), c.below[last] // the slashes of a message id need not be escaped
+	message, lock := strings.Join(c.below[:last], "/"), c.below[last] // a message id may contain slashes
 	token, err := core.ParseLockToken(lock)
 	if err != nil {
 		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid: %v.", lock, err)
@@ -37,7 +37,7 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, c runtimeCall) e
 	return err
 }
 
-// unlock abandons a message. The headers that say when to deliver it again become properties.
+// unlock abandons a message. It sets properties from the headers that delay the next delivery.
 func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address, token core.LockToken) error {
 	var pairs []core.Property
 	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {
@@ -56,8 +56,8 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 	return cmp.Or(b.front.Settle(r.Context(), id, address, []core.Settlement{s})...)
 }
 
-// verifyLocked checks that the token is for the message in the path. If the path has another number
-// than the token's sequence number, that may be a message id, so verifyLocked reads the message.
+// verifyLocked checks that the token is for the message in the path. The path has its sequence
+// number or its message id; for an id, verifyLocked reads the message.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {
@@ -72,5 +72,5 @@ func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Ad
 			return nil
 		}
 	}
-	return core.Refuse(core.LockLost, "The lock supplied is invalid: the token '%s' belongs to another message than '%s'.", token, message)
+	return core.Refuse(core.LockLost, "The lock supplied is invalid: the token '%s' does not belong to the message '%s'.", token, message)
 }

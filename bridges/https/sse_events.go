@@ -16,29 +16,29 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// events writes server-sent events (HTML §9.2). Except for expel, only the request's goroutine uses
-// it.
+// events writes server-sent events (HTML §9.2). Only the request's goroutine may call methods other
+// than expel.
 type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	id       core.Identity
 	address  core.Address
 	draining <-chan struct{}
-	closed   chan error // why the broker, or an operator, ended the stream
+	closed   chan error // receives the reason when the broker or an operator ends the stream
 	expired  *time.Timer
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
 	memory   *fair.Share
 	waiting  int
-	charged  int // bytes of waiting messages and of buffer that are charged to memory
+	charged  int // bytes of waiting messages and of buffer, counted in memory
 	size     int // bytes of the last message; 1 before the first one
 }
 
 const (
 	eventsPage = 64 << 10
 	writePiece = 64 << 10
-	// largeMessage is the size from which a message gets a buffer that is not used again.
+	// largeMessage is the size in bytes above which a message gets a buffer of its own.
 	largeMessage = 256 << 10
 	eventHeads   = 16 << 10
 )
@@ -104,8 +104,8 @@ func (s *events) charge() {
 	s.charged = held
 }
 
-// message adds the event of a message, which then no longer counts as waiting. Line ends in the
-// JSON become spaces: JSON allows both between its tokens.
+// message adds the event of a message, which no longer counts as waiting. It replaces line ends
+// between JSON tokens by spaces, because they would end the event's data.
 func (s *events) message(position string, d *core.Delivery, write func(codec.Writer)) {
 	size := d.Size()
 	if size >= largeMessage {
@@ -130,7 +130,7 @@ func (s *events) message(position string, d *core.Delivery, write func(codec.Wri
 	s.charge()
 }
 
-// flush writes the buffer. If a piece takes more than streamTimeout, the connection is closed.
+// flush writes the buffer. If a piece takes longer than streamTimeout, it closes the connection.
 func (s *events) flush() error {
 	defer func() {
 		if s.buffer = s.buffer[:0]; cap(s.buffer) > largeMessage {
@@ -142,7 +142,7 @@ func (s *events) flush() error {
 	for rest := s.buffer; len(rest) > 0; {
 		piece := rest[:min(writePiece, len(rest))]
 		rest = rest[len(piece):]
-		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // fails in tests whose writer has no deadlines
+		_ = s.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // ignore the error: writers of tests have no deadlines
 		if _, err := s.w.Write(piece); err != nil {
 			return fmt.Errorf("%w: %w", errGone, err)
 		}
@@ -158,7 +158,7 @@ var (
 	errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 )
 
-// await waits for work, and keeps the connection alive meanwhile. An error ends the stream.
+// await waits for work, and meanwhile keeps the connection alive. After an error, the stream ends.
 func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	var none T
 	for {
@@ -217,5 +217,5 @@ func (s *events) end(err error, tracking string) {
 		panic(err) // texts and a boolean can always be encoded
 	}
 	s.buffer = fmt.Appendf(s.buffer, "event: end\ndata: %s\n\n", data)
-	_ = s.flush() // the client misses only this event
+	_ = s.flush() // ignore the error: the client misses only this event
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	followPage = 100
-	// soonFollow is follow's first pause between looks for messages; it doubles up to lateFollow.
+	// soonFollow is the first pause between two polls; it doubles up to lateFollow.
 	soonFollow = 125 * time.Millisecond
 	lateFollow = 2 * time.Second
 )
@@ -25,13 +25,13 @@ type follower struct {
 	out     *events
 	entity  string
 	next    position
-	flowing []bool // by partition: whether the last look found messages
+	flowing []bool // by partition: whether the last poll found messages
 	binary  bool
 	first   []core.Delivery
 }
 
-// follow sends the messages of an entity from a position on, and those that arrive. The broker
-// announces new messages only to receivers, so follow polls: see soonFollow.
+// follow sends the messages of an entity from a position on, and waits for new ones. It polls,
+// because the broker announces new messages only to receivers.
 func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 	f, err := b.newFollower(ctx, out, q)
 	if err != nil {
@@ -55,7 +55,7 @@ func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 }
 
 func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*follower, error) {
-	// Check the rights first, because clients without them must not learn which entities exist.
+	// Check the rights first: clients without them must not learn which entities exist.
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 		return nil, err
 	}
 	if out.memory.Available(int64(out.size)) > 0 {
-		f.first, err = f.peek(ctx, 0, 1) // an error here can still refuse the request
+		f.first, err = f.peek(ctx, 0, 1) // while no event is written, an error can still be the response
 	}
 	return f, err
 }
 
-// skip sets the position to the end of each partition. It finds the last number bit by bit.
+// skip sets the position to the end of each partition. It finds the end by a binary search.
 func (f *follower) skip(ctx context.Context) error {
 	for i := range f.next {
 		for bit := bits.Len64(uint64(core.NumberMask)) - 1; bit >= 0; bit-- {
@@ -135,7 +135,7 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 			if err := f.out.room(ctx); err != nil {
 				return found, err
 			}
-			page := 1 // because a look usually finds nothing
+			page := 1 // a poll usually finds nothing
 			if f.flowing[i] {
 				page = followPage
 			}
@@ -171,12 +171,12 @@ func (f *follower) send(ds []core.Delivery) error {
 	return f.out.flush()
 }
 
-// position holds, for each partition of an entity, the number from which a reader continues. Its
-// text is the sequence number that the reader got last; for an entity with several partitions, the
-// last of each partition, separated by commas.
+// position holds, for each partition of an entity, the sequence number at which a reader continues.
+// As text, it is the last sequence number that the reader got or, if there are several partitions,
+// one for each partition, separated by commas.
 type position []int64
 
-// parsePosition parses text. The position begins at its numbers (beyond is 0) or after them (1).
+// parsePosition parses text. If beyond is 0, the position begins at its numbers; if 1, after them.
 func parsePosition(name, text string, partitions int, beyond int64) (position, error) {
 	p := make(position, partitions)
 	if text == "" {

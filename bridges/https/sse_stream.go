@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	streamBeat    = 15 * time.Second // a stream is never silent for longer
+	streamBeat    = 15 * time.Second // longest silence of a stream, after which the bridge sends a comment
 	streamTimeout = 30 * time.Second
-	streamRetry   = 3 * time.Second // after which the client should connect again
+	streamRetry   = 3 * time.Second // the client's pause before it connects again
 	// streamWait is streamRetry for a stream that was refused because too many were open.
 	streamWait = 10 * time.Second
 )
 
-// stream sends messages as server-sent events: by default those that the entity holds and then
-// those that arrive; with mode=receiveanddelete it removes the messages that it sends. It continues
-// until the client disconnects. If something else ends it, the last event says why.
+// stream sends messages as server-sent events: those that the entity holds and then those that
+// arrive. With mode=receiveanddelete, it also removes them. It ends when the client disconnects. If
+// it ends for another reason, the last event says why.
 func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, c runtimeCall) error {
 	q, err := readStreamQuery(r)
 	if err != nil {
@@ -72,7 +72,7 @@ type streamQuery struct {
 	binary bool
 	accept string
 	from   string // where to begin: a position, "new", or "" for the first message
-	after  string // the position up to which the client has got all messages, or ""
+	after  string // the position of the last message that the client got, or ""
 }
 
 func readStreamQuery(r *http.Request) (streamQuery, error) {

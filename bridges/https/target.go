@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// target is the resource of an admin request: an entity, a rule, or the feed of a topic's
-// subscriptions or a subscription's rules.
+// target is the resource of an admin request: an entity, a rule, or the list of a topic's
+// subscriptions or of a subscription's rules.
 type target struct {
 	entity       string
 	subscription string
@@ -16,7 +16,7 @@ type target struct {
 }
 
 // parseTarget parses {entity}, {topic}/Subscriptions, {topic}/Subscriptions/{name}, and below that
-// Rules and Rules/{name}. No entity's name contains a segment Subscriptions.
+// Rules and Rules/{name}. Names of entities contain no segment Subscriptions.
 func parseTarget(path string) (target, error) {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -69,15 +69,15 @@ const (
 	remove
 )
 
-// claims are Service Bus's texts for missing rights, which users of the SDKs know.
+// claims are the texts of Service Bus for missing rights. Users of SDKs know them.
 var claims = [...]string{
 	read:   "Manage,EntityRead claims required for this operation.",
 	write:  "Authorization failed for specified action: Manage,EntityWrite.",
 	remove: "Authorization failed for specified action: Manage,EntityDelete.",
 }
 
-// denied gives an error about a missing right the text of the admin API, which names the claim for
-// queues and topics, and the operation for subscriptions and rules. It returns other errors
+// denied replaces the text of an error about a missing right by that of Service Bus: it names the
+// claim for queues and topics, and the operation for subscriptions and rules. Other errors stay
 // unchanged.
 func (t target) denied(at reference, a access, err error) error {
 	if core.CodeOf(err) != core.Unauthorized || strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
