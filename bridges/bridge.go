@@ -21,7 +21,7 @@ type Connection struct {
 	Namespace string    `json:"namespace"` // "" until the client has proven an identity
 	Since     time.Time `json:"since"`
 	Policies  []string  `json:"policies,omitempty"` // shared access policies, or the subjects of tokens
-	Product   string    `json:"product,omitempty"`  // the client's name for itself
+	Product   string    `json:"product,omitempty"`  // what the client calls itself
 	Links     []Link    `json:"links"`
 	Sessions  int       `json:"-"` // AMQP sessions; 0 with other protocols
 }
@@ -61,8 +61,8 @@ const ForcedText = "An operator has closed the connection. Connect again."
 
 type Census interface {
 	Connections(ctx context.Context) []Connection
-	// CloseConnection closes the connection with that id, with ForcedText as the reason, or returns
-	// false. Calls in flight may finish, as when the bridge stops.
+	// CloseConnection closes the connection with this id, and tells the client ForcedText. It returns
+	// false if there is no such connection. Calls in flight may finish first.
 	CloseConnection(id string) bool
 }
 
@@ -72,13 +72,13 @@ func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	}
 }
 
-// warningPause is the shortest time between two warnings of a kind: clients must not fill the log.
+// warningPause is the time between two warnings of a kind: clients must not fill the log.
 const warningPause = 10 * time.Second
 
-// Warnings limits warnings of a kind to one per warningPause. It is safe for concurrent use.
+// Warnings limits the warnings of a kind to one in warningPause. It is safe for concurrent use.
 type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
 
-// Due reports whether to log a warning now. After true, it returns false for warningPause.
+// Due reports whether to log a warning now. If so, it returns false for the next warningPause.
 func (w *Warnings) Due() bool {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	return now >= next && w.next.CompareAndSwap(next, now+int64(warningPause))

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities returns n entities of l, after the first skip, or fewer only if there are no more:
-// clients would take a short page of admin for the last one.
+// Entities returns n entities of l, after the first skip. It returns fewer only at the end of the
+// list, because clients take a short page for the last one. admin may return short pages earlier.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))
@@ -23,8 +23,8 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Destinations yields, by setting, the destinations of forwarding that after has and before lacks.
-// A client that sets a destination needs the right Send on it.
+// Destinations yields, by setting, the forwarding destinations in after that before lacks. A client
+// that sets a destination needs the right Send on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

@@ -7,11 +7,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// drainTimeout bounds how long Next, when its wait is over, waits for the end of its Drain.
+// drainTimeout is how long Last waits until the broker has drained the receiver.
 const drainTimeout = 5 * time.Second
 
-// Next waits for one message of an entity. came reports whether one arrived. Whatever ends the
-// wait, Next leaves no message locked that it does not return. It sets Deliver and Closed of o.
+// Next waits for one message of an entity. came reports whether one arrived. Next unlocks every
+// message that it does not return. It sets o.Deliver and o.Closed.
 func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
 	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)
 	o.Deliver, o.Closed = Into(arrived), func(err error) { closed <- err }
@@ -33,7 +33,7 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 		d, came = left(rx, arrived)
 	case <-Ending(ctx):
 		d, came, _ = Last(ctx, rx, arrived)
-	case <-timer.C: // even if the wait was zero, Last makes the broker look for a message
+	case <-timer.C: // Last makes the broker look for a message, even if the wait was zero
 		d, came, drained = Last(ctx, rx, arrived)
 	}
 	if came {
@@ -49,8 +49,8 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 	return d, false, err
 }
 
-// Into returns a ReceiverOptions.Deliver that sends deliveries to a channel. The credit must never
-// exceed the free capacity of the channel.
+// Into returns a function for ReceiverOptions.Deliver that sends deliveries to a channel. The
+// credit must never exceed the free capacity of the channel.
 func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	return func(ds []core.Delivery) {
 		for _, d := range ds {
@@ -59,9 +59,9 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes rx. If a message comes to arrived meanwhile, Last returns it with came true:
-// in receive-and-delete mode, the broker has already removed it. drained reports whether the broker
-// has finished looking for messages in time.
+// Last drains and closes rx. If a message arrives meanwhile, Last returns it: in receive-and-delete
+// mode, the broker has already removed the message. drained reports whether the broker has looked
+// for a message in time.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })

@@ -15,8 +15,8 @@ func Peer(protocol, address, product string) string {
 	return strings.TrimRight(protocol+" "+address+" "+product, " ")
 }
 
-// Network returns the part of an address that one customer has: all of an IPv4 address, but only
-// the first 64 bits of an IPv6 address.
+// Network returns the part of an address that identifies one customer of a provider: all of an IPv4
+// address, or the first 64 bits of an IPv6 address.
 func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() && !a.IsLoopback() {
@@ -27,8 +27,8 @@ func Network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Hosts returns the names by which a request called the gateway, for core.Authority: the Host
-// header, then the server name of TLS.
+// Hosts returns the host names with which a request addressed the gateway, for core.Authority: the
+// Host header, then the server name of TLS.
 func Hosts(r *http.Request) []string {
 	if r.TLS != nil && r.TLS.ServerName != "" {
 		return []string{r.Host, r.TLS.ServerName}
@@ -43,8 +43,8 @@ func Certified(ctx context.Context, state *tls.ConnectionState) context.Context 
 	return core.WithCertificate(ctx, state.PeerCertificates[0])
 }
 
-// CertifiedBy returns r's context with the client's certificate. It ignores certificates of
-// browsers, which send them even for a page of another site.
+// CertifiedBy returns r's context with the client's certificate. It ignores the certificates of
+// browsers, because browsers send them even for a page of another site.
 func CertifiedBy(r *http.Request) context.Context {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return r.Context()
@@ -52,15 +52,15 @@ func CertifiedBy(r *http.Request) context.Context {
 	return Certified(r.Context(), r.TLS)
 }
 
-// Prove calls the method Proven of nc, if it has one, because its client has proven an identity. A
-// connection that wraps another passes the call on.
+// Prove tells nc, if it has a method Proven, that its client has proven an identity. A connection
+// that wraps another must pass the call on.
 func Prove(nc net.Conn) {
 	if c, ok := nc.(interface{ Proven() }); ok {
 		c.Proven()
 	}
 }
 
-// Answered tells the connection that no data of its client are in memory any more.
+// Answered tells nc that the gateway no longer holds data of its client in memory.
 func Answered(nc net.Conn) {
 	if c, ok := nc.(interface{ Answered() }); ok {
 		c.Answered()
@@ -81,8 +81,8 @@ func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }
 
-// ProveIn is Prove for the connection of the request with this context. If the connection has a
-// method Charge, ProveIn charges the connection to the first identity that is proven.
+// ProveIn calls Prove for the connection of the request with context ctx. If the connection has a
+// method Charge, the first call also charges it to id.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {
@@ -101,13 +101,13 @@ func ProveIn(ctx context.Context, id core.Identity) error {
 
 type endingKey struct{}
 
-// WithEnding returns a context for requests of a server that stops when the channel closes.
+// WithEnding returns a context for requests of a server, which closes the channel when it stops.
 func WithEnding(ctx context.Context, ending <-chan struct{}) context.Context {
 	return context.WithValue(ctx, endingKey{}, ending)
 }
 
-// Ending returns a channel that closes when the request's server stops: a waiting request should
-// then return. It is nil without WithEnding.
+// Ending returns a channel that closes when the server of the request stops: requests should then
+// stop waiting. It returns nil if the context has no such channel.
 func Ending(ctx context.Context) <-chan struct{} {
 	ending, _ := ctx.Value(endingKey{}).(<-chan struct{})
 	return ending

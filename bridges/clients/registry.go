@@ -16,7 +16,7 @@ import (
 
 const censusTime = 5 * time.Second
 
-// countAge is how old the result of Count may be: counting asks the owner of each connection.
+// Count may return a result of this age, because counting interrupts each connection's goroutine.
 const countAge = 5 * time.Second
 
 type Registry struct {
@@ -50,8 +50,8 @@ func (c *Registry) IsOperator(id core.Identity) bool {
 	return id.NamespaceID() == c.Home && id.Check(core.Manage, "", time.Now()) == nil
 }
 
-// Connections lists the connections of id's namespace, or those of all namespaces if id is an
-// operator. id needs Manage on its namespace.
+// Connections lists the connections of id's namespace, or of all namespaces if id is an operator.
+// id needs the right Manage on its namespace.
 func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges.Connection, error) {
 	if err := id.Check(core.Manage, "", time.Now()); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges
 	return all, nil
 }
 
-// ask calls f with each bridge, and those of its connections that id may see.
+// ask calls f for each bridge, with those of its connections that id may see.
 func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) {
 	ctx, cancel := context.WithTimeout(ctx, censusTime)
 	defer cancel()
@@ -75,7 +75,7 @@ func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Cen
 }
 
 // Holders returns the connections to this gateway that have locked sessions of an entity, by
-// session. id needs Manage on the entity.
+// session. id needs the right Manage on the entity.
 func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string) (map[core.SessionKey]bridges.Connection, error) {
 	if err := id.Check(core.Manage, entity, time.Now()); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 	return holders, nil
 }
 
-// Close closes the connection with this id, as Connections lists it, and returns its description.
-// Calls in flight may finish first. The error is NotFound if id has no right to see the connection.
+// Close closes the connection with this id, and returns its description. Calls in flight may finish
+// first. The error is NotFound if id has no right to see the connection.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	if err := id.Check(core.Manage, "", time.Now()); err != nil {
 		return bridges.Connection{}, err

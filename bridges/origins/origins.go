@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// List has the origins, as patterns of Check, that may call the gateway, besides its own host.
+// List has the origins that may call the gateway, besides its own host. See Check.
 type List []string
 
 func New(patterns []string) List {
@@ -30,7 +30,7 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows accepts the listed origins, the gateway's own host, and clients that send no origin.
+// Allows accepts requests from listed origins, from the gateway's own host, and without an origin.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -42,9 +42,9 @@ func (l List) Allows(r *http.Request) bool {
 	return l.Has(origin)
 }
 
-// Check returns an error for an invalid pattern. A pattern is "*" for all origins, "null" for the
-// origin of pages that browsers name so, or SCHEME://HOST or SCHEME://HOST:PORT, in which "*"
-// stands for any characters, as in https://*.example.com.
+// Check returns an error for an invalid pattern. A pattern is "*" for all origins, "null" for pages
+// whose origin browsers hide, or SCHEME://HOST or SCHEME://HOST:PORT, in which "*" stands for any
+// characters, as in https://*.example.com.
 func Check(pattern string) error {
 	if pattern == "*" || pattern == "null" {
 		return nil

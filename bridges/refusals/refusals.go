@@ -22,10 +22,10 @@ const (
 	ofKnown     = 50
 	ofStrangers = 2
 	ofOne       = 5
-	burst       = 20 // seconds for which unused log lines accumulate
+	burst       = 20 // the unused log lines of this number of seconds accumulate
 )
 
-// The largest numbers of characters of a peer's text that are logged.
+// The log shows at most this number of bytes of a peer's text.
 const (
 	maxEntity = 300
 	maxText   = 600
@@ -48,15 +48,15 @@ type Told struct {
 	Tracking string
 	Code     core.Code
 	Entity   string
-	Err      error // may contain what the client must not know
+	Err      error // may contain details that the client must not learn
 	Stranger bool
 }
 
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, s.own, t, more) }
 
-// Write logs a failure of the gateway at level error, a time-out or cancelled call at level debug,
-// and any other refusal at level info. Refusals beyond the limits also get level debug; the next
-// line at level info has their number as left_out.
+// Write logs internal errors at level error, time-outs and cancelled calls at level debug, and all
+// other refusals at level info. Refusals beyond the limits get level debug; the next line at level
+// info has their number as left_out.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *rate.Limiter, t Told, more []any) {
@@ -109,7 +109,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// newLimiter allows lines per second. Lines that are not used accumulate for a burst.
+// newLimiter allows perSecond lines a second. Unused lines accumulate for burst seconds.
 func newLimiter(perSecond int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), perSecond*burst)
 }
@@ -120,8 +120,8 @@ type bucket struct {
 	leftOut int
 }
 
-// take takes a line from b and, if own is not nil, from own. If b or own has none, it counts the
-// line as left out. leftOut is how many lines were left out before this one.
+// take takes a line from b and, if own is not nil, from own. If either has none, it returns false
+// and counts the line as left out. leftOut is the number of lines that were left out before.
 func (b *bucket) take(own *rate.Limiter, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +152,7 @@ func HTTPStatus(c core.Code) int { return answers[c].status }
 
 func Text(c core.Code) string { return answers[c].text }
 
-// answers has an entry for every code. To the SDKs, 403 without a SubCode means a quota.
+// answers has an entry for every code. To SDKs, 403 without a SubCode means an exceeded quota.
 var answers = map[core.Code]struct {
 	status int
 	text   string

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// brokerProperties are the members of broker that a sender may set, by their Service Bus names.
+// brokerProperties are the members of "broker" that a sender may set, by their Service Bus names.
 var brokerProperties = func() map[string]func(m *core.Message, r *codec.Reader) error {
 	all := map[string]func(m *core.Message, r *codec.Reader) error{
 		"TimeToLive":              readTimeToLive,
@@ -24,13 +24,13 @@ var brokerProperties = func() map[string]func(m *core.Message, r *codec.Reader) 
 	return all
 }()
 
-// A sender's values of these members are ignored, so that it can send a received message again.
+// Senders' values of givenByBroker are ignored, so that they can send a received message again.
 var givenByBroker = map[string]bool{
 	"SequenceNumber": true, "EnqueuedSequenceNumber": true, "EnqueuedTimeUtc": true, "ExpiresAtUtc": true, "DeliveryCount": true,
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,
 }
 
-// readField decodes a text, or an id of any type of AMQP 1.0 §3.2.11–14.
+// readField decodes a text or, in the forms of AMQP 1.0 §3.2.11–14, an id.
 func readField(f *core.MessageField, m *core.Message, r *codec.Reader) error {
 	if f.Text != nil {
 		s, err := ReadText(r)
@@ -72,7 +72,7 @@ func readScheduled(m *core.Message, r *codec.Reader) (err error) {
 	return err
 }
 
-// ReadSeconds reads a number of seconds. See Milliseconds.
+// ReadSeconds reads a number of seconds, rounded as by Milliseconds.
 func ReadSeconds(r *codec.Reader) (time.Duration, error) {
 	var seconds float64
 	switch k := r.Kind(); k {
@@ -94,8 +94,8 @@ func ReadSeconds(r *codec.Reader) (time.Duration, error) {
 	return Milliseconds(seconds), nil
 }
 
-// Milliseconds returns a number of seconds that is not negative as whole milliseconds. Any number but
-// 0 is at least 1 ms.
+// Milliseconds converts a number of seconds, which must not be negative, to whole milliseconds. It
+// returns at least 1 ms for any number above 0.
 func Milliseconds(seconds float64) time.Duration {
 	ms := math.Round(seconds * 1000)
 	switch {

@@ -19,7 +19,7 @@ func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
-// WritePeeked is WriteDelivery for a peek, which does not increase the delivery count.
+// WritePeeked writes a message that was peeked, which did not increase its delivery count.
 func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }
@@ -46,8 +46,7 @@ func WriteProperties(w codec.Writer, p core.Properties) {
 	w.CloseMap()
 }
 
-// writeBroker writes broker properties. p is nil for a message that has no properties from the
-// broker.
+// writeBroker writes broker properties. p is nil if the broker has not set any.
 func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64) {
 	w.OpenMap()
 	defer w.CloseMap()
@@ -112,8 +111,9 @@ func idValue(id core.ID) any {
 	}
 }
 
-// writeBody writes a body as bytes if it is not valid for its kind, or has at least Large bytes and
-// would take more memory than its base64. So the output is at most 4/3 of the body.
+// writeBody writes a body in the form of its kind. It writes bytes if the body is not valid, or has
+// at least Large bytes and might be longer than its base64. So the output is at most 4/3 of the
+// body.
 func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
@@ -173,7 +173,7 @@ func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 			return
 		}
 	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"),
-		kind == "application/x-www-form-urlencoded": // what curl -d declares, whatever it sends
+		kind == "application/x-www-form-urlencoded": // curl -d declares this type for any content
 		if utf8.Valid(data) && (len(data) < Large || isShortText(w, data)) {
 			w.Key("text").Text(value.Alias(data))
 			return
@@ -182,7 +182,7 @@ func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	w.Key("binary").Binary(data)
 }
 
-// isShort reports whether a value, as it is written, takes no more memory than its base64.
+// isShort reports whether the written form of v is not longer than its base64.
 func isShort(w codec.Writer, v []byte) bool {
 	switch value.KindOf(v) {
 	case value.KindString:
@@ -195,7 +195,7 @@ func isShort(w codec.Writer, v []byte) bool {
 	}
 }
 
-// isShortText is isShort for a text, which JSON may make longer by escapes.
+// isShortText is isShort for a text. In JSON, escapes can make a text longer.
 func isShortText(w codec.Writer, s []byte) bool {
 	if w.Encoding() == codec.MessagePack {
 		return utf8.Valid(s)

@@ -24,8 +24,8 @@ func outOfRange(format string, args ...any) error {
 	return &Error{Code: core.OutOfRange, Text: fmt.Sprintf(format, args...)}
 }
 
-// In puts the name of a member, or the index [i] of an element, before the path of an Error. It
-// returns nil if err is nil.
+// In puts the name of a member, or the index [i] of an element, in front of the path of an Error.
+// It returns nil if err is nil.
 func In(name string, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -40,7 +40,7 @@ func In(name string, err error) error {
 	return &Error{Code: e.Code, Path: name, Text: e.Text}
 }
 
-// At puts the index i of a list's element before the path of an Error, as In puts a name.
+// At puts the index i of an element in front of the path of an Error, as In puts a name.
 func At(i int, err error) error {
 	if err == nil {
 		return nil

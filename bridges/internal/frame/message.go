@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// AMQP 1.0 §3.2.7 and §3.2.8
+// Descriptors of body sections, AMQP 1.0 §3.2.7 and §3.2.8.
 const (
 	sequenceSection = 0x76
 	valueSection    = 0x77
@@ -96,7 +96,7 @@ func readTextBody(m *core.Message, r *codec.Reader) error {
 	return nil
 }
 
-// kept returns part in memory that stays valid: the frame's if part is large, otherwise a copy.
+// kept returns part in memory that stays valid: a large part in the frame, otherwise a copy.
 func kept(part []byte) []byte {
 	if len(part) >= Large {
 		return part[:len(part):len(part)]

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Large is the size in bytes from which a text or binary body shares memory with its frame. The
-// caller must then not reuse the frame's memory. Smaller bodies are copied.
+// Large is the size in bytes from which a text or binary body shares the memory of its frame, which
+// the caller must then not reuse. Smaller bodies are copied.
 const Large = 1 << 20
 
 type Member struct {
@@ -20,8 +20,8 @@ func NewReader(e codec.Encoding) *codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }
 
-// Split checks a whole frame, and appends the members of its map to into, in order. Values share
-// memory with data. After an error, the result has the members before it.
+// Split checks a whole frame, and appends the members of its map to into, in order. Their values
+// share memory with data. With an error, it returns the members before the invalid part.
 func Split(r *codec.Reader, data []byte, into []Member) ([]Member, error) {
 	r.Reset(data, false)
 	if r.Encoding() == codec.JSON && !utf8.Valid(data) {
@@ -45,7 +45,7 @@ func Split(r *codec.Reader, data []byte, into []Member) ([]Member, error) {
 	return into, nil
 }
 
-// Start returns the members that are complete in data, the beginning of a frame.
+// Start returns the complete members at the beginning of a frame. data is this beginning.
 func Start(r *codec.Reader, data []byte) []Member {
 	if r.Encoding() == codec.JSON {
 		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be incomplete

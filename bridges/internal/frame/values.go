@@ -15,10 +15,10 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxValueNesting bounds the depth of lists, maps, arrays and descriptors, as AMQP counts them.
+// maxValueNesting limits the depth of a value, in lists, maps, arrays and descriptors.
 const maxValueNesting = 32
 
-// tags are the members that name the types of values, in the order of value.Kind.
+// tags are the members that name the types of values, indexed by value.Kind.
 var tags = [...]string{
 	value.KindNull: "", value.KindBool: "", value.KindUint8: "$ubyte", value.KindUint16: "$ushort", value.KindUint32: "$uint",
 	value.KindUint64: "$ulong", value.KindInt8: "$byte", value.KindInt16: "$short", value.KindInt32: "$int",
@@ -121,7 +121,7 @@ func readTagged(tag string, r *codec.Reader, depth int) (any, error) {
 	return v, In(tag, err)
 }
 
-// readAs decodes a value of kind k in any of its forms. depth is that of the value around it.
+// readAs decodes a value of kind k in any of its forms. depth is the depth of the enclosing value.
 func readAs(k value.Kind, r *codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
@@ -188,7 +188,7 @@ func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](
 	return T(n), err
 }
 
-// signed decodes an integer that fits into the given number of bits, and may be written as a text.
+// signed decodes an integer that fits into the given number of bits. It may be in a string.
 func signed(r *codec.Reader, bits int) (n int64, err error) {
 	switch k := r.Kind(); k {
 	case codec.Int:
@@ -244,7 +244,7 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be an integer", text)
 }
 
-// specialFloats are the numbers that JSON lacks, and -0, which JavaScript writes without its sign.
+// specialFloats are the numbers that JSON lacks. JavaScript writes -0 without its sign.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 func readFloat(r *codec.Reader, bits int) (any, error) {
@@ -313,7 +313,7 @@ func readChar(r *codec.Reader) (any, error) {
 	return nil, Wrong("must be a string of one character, or the number of the character")
 }
 
-// readTimestamp decodes an instant: a text, an extension type, or a number of milliseconds.
+// readTimestamp decodes a time: a string, a MessagePack timestamp, or a number of milliseconds.
 func readTimestamp(r *codec.Reader) (any, error) {
 	switch k := r.Kind(); k {
 	case codec.Instant:
@@ -364,9 +364,9 @@ func ReadBinary(r *codec.Reader) ([]byte, error) {
 	}
 }
 
-// decodeBase64 decodes text without padding. A large text is decoded in place.
+// decodeBase64 decodes text without padding. It decodes a large text in place.
 func decodeBase64(text []byte) ([]byte, error) {
-	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // the decoder skips line ends, which could be anywhere
+	if len(text) < Large || bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 { // a piece with line ends, which decoders skip, could end within a group of 4 characters
 		return base64.RawStdEncoding.AppendDecode(make([]byte, 0, base64.RawStdEncoding.DecodedLen(len(text))), text)
 	}
 	const piece = 4096 // must be a multiple of 4
@@ -405,7 +405,7 @@ func ReadList[T any](r *codec.Reader, what string, read func(*codec.Reader) (T, 
 	return all, nil
 }
 
-// readPair decodes a list of two elements. For anything else the error has the text wrong.
+// readPair decodes a list of two elements. For other input, the error has the text wrong.
 func readPair(r *codec.Reader, depth int, wrong string) (pair [2]any, err error) {
 	if r.Kind() != codec.List {
 		return pair, Wrong("%s", wrong)

@@ -12,7 +12,7 @@ import (
 
 const maxPlain = 1<<53 - 1
 
-// wholeFloats is the number from which integral floats get an exponent, as in JavaScript.
+// wholeFloats is the number from which JavaScript writes integral floats with an exponent.
 const wholeFloats = 1e21
 
 func WriteValue(w codec.Writer, b []byte) {
@@ -61,8 +61,8 @@ func Write(w codec.Writer, v any) {
 	w.CloseMap()
 }
 
-// isPlain reports whether v needs no tag in MessagePack (pack) or in JSON. A value of an unknown
-// type needs none: it is written as null.
+// isPlain reports whether v needs no tag in MessagePack (pack) or in JSON. Values of unknown types
+// need none: they become null.
 func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
 	case nil, bool, string, value.List:
@@ -81,7 +81,7 @@ func isPlain(v any, pack bool) bool {
 	return value.KindOfValue(v) == value.KindInvalid
 }
 
-// isPlainMap reports whether all keys are texts, and m does not look like a tag: {"$name": value}.
+// isPlainMap reports whether all keys are strings and m does not look tagged: {"$name": value}.
 func isPlainMap(m value.Map) bool {
 	for _, e := range m {
 		key, ok := e.Key.(string)
@@ -128,7 +128,7 @@ func writeBare(w codec.Writer, v any) {
 		if utf8.ValidRune(rune(v)) {
 			w.Text(string(rune(v)))
 		} else {
-			w.Int(int64(v)) // half of a surrogate pair is not a text
+			w.Int(int64(v)) // half of a surrogate pair cannot be in a string
 		}
 	case value.Timestamp:
 		w.Instant(int64(v))
@@ -151,7 +151,7 @@ func writeBare(w codec.Writer, v any) {
 	}
 }
 
-// writeFloat calls finite or, if JSON cannot express the number, writes its name, such as NaN.
+// writeFloat calls finite or, if the encoding cannot express v, writes a name such as NaN.
 func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	switch {
 	case pack || !math.IsNaN(v) && !math.IsInf(v, 0):
