@@ -16,7 +16,7 @@ const (
 
 var (
 	cborKinds  = [...]Kind{Int, Int, Binary, Text, List, Map, Tag, 0}
-	cborSimple = [32]Kind{20: Bool, 21: Bool, 22: Null, 23: Null, 25: Float32, 26: Float32, 27: Float} // 23 is undefined
+	cborSimple = [32]Kind{20: Bool, 21: Bool, 22: Null, 23: Null, 25: Float32, 26: Float32, 27: Float} // 23 is "undefined"
 )
 
 const (
@@ -24,11 +24,12 @@ const (
 
 	cborBreak    = 0xff
 	cborTrue     = 0xf5
-	cborUnknown  = 31 // in the first byte: the length is unknown, and a break ends the value
-	cborReserved = 28 // like the next ones, except cborUnknown
+	cborUnknown  = 31 // in the low bits of the first byte: the length is unknown, and a break ends the value
+	cborReserved = 28 // the first of the reserved values, which end before cborUnknown
 )
 
-// lookCBOR counts the argument of a value as its head, or as its content if the value is a number.
+// lookCBOR finds the kind and the size of the next value. The argument of a number is its content;
+// that of another value belongs to its head.
 func (r *Reader) lookCBOR() {
 	r.joined = nil
 	if r.pos >= len(r.data) {
@@ -79,8 +80,8 @@ func (r *Reader) lookCBOR() {
 	}
 }
 
-// cborArgument returns the argument of the value at data[i], and its end, which exceeds the end of
-// the data if that cuts the argument.
+// cborArgument returns the argument of the value at data[i], and where it ends. The end exceeds
+// len(data) if the argument is incomplete.
 func cborArgument(data []byte, i int) (n uint64, next int) {
 	info := data[i] & 0x1f
 	if info-24 > 3 { // less than 24, or reserved
@@ -91,7 +92,7 @@ func cborArgument(data []byte, i int) (n uint64, next int) {
 	return n, i + 1 + width
 }
 
-// join joins the parts of a text or a binary of unknown length.
+// join joins the parts of a text or a binary value of unknown length.
 func (r *Reader) join(major byte) {
 	part := Reader{encoding: CBOR, data: r.data, pos: r.pos + 1}
 	joined := []byte{}
@@ -122,7 +123,7 @@ func cborInt(c byte, content []byte) int64 {
 	return int64(n)
 }
 
-// Tag reads a tag, and enters its value as a list of one element.
+// Tag reads a tag, and enters the tagged value as if it were a list of one element.
 func (r *Reader) Tag() uint64 {
 	n, _ := cborArgument(r.data, r.pos)
 	r.Open()

@@ -24,7 +24,7 @@ const (
 	Bool
 	Int     // 64 bits, signed
 	Uint    // 64 bits, unsigned, too large for Int
-	Huge    // an integer too large for Int and Uint
+	Huge    // of more than 64 bits
 	Float   // with a fraction or an exponent
 	Float32 // a Float in single precision
 	Text
@@ -44,7 +44,7 @@ func (k Kind) String() string {
 }
 
 type Error struct {
-	At   int // in bytes
+	At   int // position of the error in bytes
 	Text string
 }
 

@@ -78,7 +78,7 @@ func (r *Reader) word(word string, k Kind) {
 
 const shortInteger = 18 // every integer of at most 18 characters is an Int
 
-// number finds the end and the kind of a number, RFC 8259 §6.
+// number finds the end and the kind of a number (RFC 8259 §6).
 func (r *Reader) number() {
 	start, integer := r.pos, true
 	if r.data[start] == '-' {
@@ -138,7 +138,7 @@ func jsonInt(raw []byte) (n int64) {
 	return n
 }
 
-// another reports whether an element or member follows, or closing. In CBOR, a break closes.
+// another reports whether an element or member follows. closing, in CBOR a break, ends the value.
 func (r *Reader) another(closing byte) bool {
 	if r.encoding == CBOR {
 		ends := r.pos < len(r.data) && r.data[r.pos] == cborBreak
@@ -189,12 +189,12 @@ func (r *Reader) quoted() {
 	r.failAt(len(r.data), CutShort)
 }
 
-// plainText returns the position of the first quote, backslash or control character from i on.
+// plainText returns the index of the first quote, backslash or control character at or after i.
 func plainText(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
-		special, backslash := x^ones*2, x^ones*'\\' // a quote and the control characters are what x^2 makes less than 0x21
+		special, backslash := x^ones*2, x^ones*'\\' // a byte of x^ones*2 is less than 0x21 for a quote and for control characters
 		found := (special-ones*0x21)&^special | (backslash-ones)&^backslash
 		if found &= highs; found != 0 {
 			return i + bits.TrailingZeros64(found)/8 // only the lowest bit is exact, because higher ones may come from a borrow
@@ -216,7 +216,7 @@ func hex4(data []byte, i int) (r rune, ok bool) {
 	return rune(n), err == nil
 }
 
-// whole is false if unquote has replaced half of a surrogate pair by U+FFFD.
+// unquote decodes escapes. whole is false if it replaced half of a surrogate pair by U+FFFD.
 func unquote(text []byte) (decoded []byte, whole bool) {
 	out := make([]byte, 0, len(text))
 	whole = true

@@ -15,7 +15,7 @@ type jsonWriter struct {
 	start int
 }
 
-// next returns dst, to which a value is to be appended: with a comma if there is one before it.
+// next returns dst, to which the caller appends a value, with a comma if it is not the first.
 func (w *jsonWriter) next() []byte {
 	if n := len(w.dst); n > w.start {
 		switch w.dst[n-1] {
@@ -50,7 +50,7 @@ func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
 	b := bytes.NewBuffer(append(w.next(), '"'))
 	encoder := base64.NewEncoder(base64.StdEncoding, b)
 	for v := range parts {
-		_, _ = encoder.Write(v) // a Buffer accepts everything
+		_, _ = encoder.Write(v) // a Buffer returns no errors
 	}
 	_ = encoder.Close()
 	w.dst = append(b.Bytes(), '"')

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The formats of MessagePack, except ranges.
+// The first bytes of MessagePack values. Some are the first of a range.
 const (
 	packNil     = 0xc0
 	packFalse   = 0xc2
@@ -37,7 +37,7 @@ const (
 	timestampType = -1
 )
 
-// formats has a shape for each first byte. If width is not 0, the next width bytes have the size.
+// formats has a shape for each first byte. If width is not 0, the next width bytes hold the size.
 var formats = func() (all [256]struct {
 	shape
 	width int
@@ -137,7 +137,7 @@ func uintAt(data []byte, i, width int) (n uint64, ok bool) {
 	return n, true
 }
 
-// packInt decodes an integer with the first byte c.
+// packInt decodes an integer from its first byte c and the bytes after it.
 func packInt(c byte, content []byte) int64 {
 	if len(content) == 0 {
 		return int64(int8(c)) // the byte itself is the value

@@ -51,8 +51,8 @@ func (w *PackWriter) Uint(v uint64) {
 	}
 }
 
-// AppendNumber appends a format byte and then n, which has the given number of bits. n gets 1, 2, 4
-// or 8 bytes: format is the format for 1 byte, and the next ones are those for more bytes.
+// AppendNumber appends a format byte and n as 1, 2, 4 or 8 bytes, whichever holds size bits. format
+// is the format byte of a number of 1 byte; those of longer numbers follow it.
 func AppendNumber(dst []byte, format byte, n uint64, size int) []byte {
 	switch {
 	case size <= 8:
@@ -65,8 +65,8 @@ func AppendNumber(dst []byte, format byte, n uint64, size int) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, format+3), n)
 }
 
-// head appends the head of a value of size n: the byte short|n if n is less than few, otherwise as
-// AppendNumber does, with n as a number of at least least bits.
+// head appends the head of a value with n bytes or elements. It appends short|n if n is less than
+// few. Otherwise it calls AppendNumber, for at least least bits.
 func (w *PackWriter) head(n int, short byte, few int, format byte, least int) {
 	if n < few {
 		w.dst = append(w.dst, short|byte(n))
@@ -144,13 +144,13 @@ func (w *PackWriter) CloseMap() {
 	w.close(w.open[len(w.open)-1].n, packFixMap, packMap16)
 }
 
-// The keys may be of any kind. The caller does not close the map.
+// Map begins a map of n members with keys of any kind. The caller does not close the map.
 func (w *PackWriter) Map(n int) { w.count(n, packFixMap, packMap16) }
 
-// The caller does not close the list.
+// List begins a list of n elements. The caller does not close the list.
 func (w *PackWriter) List(n int) { w.count(n, packFixList, packList16) }
 
-// count writes the head of a list or a map. There is no format for a count of one byte.
+// count writes the head of a list or a map. MessagePack has no such head with a count of one byte.
 func (w *PackWriter) count(n int, short, format16 byte) { w.head(n, short, 16, format16-1, 9) }
 
 func (w *PackWriter) OpenList() {
@@ -160,7 +160,8 @@ func (w *PackWriter) OpenList() {
 
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
-// close writes the head. One byte is kept for it; if it needs more, close moves the content.
+// close writes the head before the content. If it needs more than one byte, close moves the
+// content.
 func (w *PackWriter) close(n int, short, format16 byte) {
 	last := len(w.open) - 1
 	mark := w.open[last].mark

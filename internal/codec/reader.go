@@ -11,9 +11,9 @@ import (
 	"github.com/x448/float16"
 )
 
-// Reader reads and checks an encoded value, from its start. A method that returns a value may be
-// called only if Kind has returned the kind of that value. After an error nothing more can be read:
-// Kind returns zero, More returns false, and other methods must not be called.
+// Reader reads and checks an encoded value, from its start. Call Kind first, then the method for
+// that kind. After an error, Kind returns zero and More returns false, and other methods must not
+// be called.
 type Reader struct {
 	encoding Encoding
 	o        Options
@@ -22,30 +22,30 @@ type Reader struct {
 	err      error
 	checked  bool // texts are known to be UTF-8
 
-	head   shape // of the value at headAt
+	head   shape // of the value at headAt; see Kind
 	headAt int
 
-	// What is left of each open list and map: the number of elements or members or, if it is unknown,
-	// a negative number, which in JSON is that of the closing bracket.
+	// open has, for each open list and map, the number of elements or members that are left. If this
+	// is unknown, it has a negative number: in JSON the negated closing bracket.
 	open  []int
-	first bool // of the innermost open list or map of JSON, nothing was read
+	first bool // JSON: nothing has been read from the innermost open list or map
 
-	joined []byte // the text or binary of CBOR at headAt, if it consists of parts
+	joined []byte // CBOR: the text or binary value at headAt, if it consists of parts
 }
 
-// shape is what the beginning of a value says about it. No value has the zero shape.
+// shape describes a value, as far as its beginning tells. The zero shape means "not known".
 type shape struct {
 	kind Kind
 	head uint8 // bytes before the content
-	size int   // bytes of the content, or what enter returns
+	size int   // bytes of the content; for a list or map, see Reader.open
 }
 
 type Options struct {
-	Depth int // largest nesting of lists and maps, at most MaxDepth
+	Depth int // limit for the nesting of lists and maps; at most MaxDepth
 
-	// Frame is true for frames of the WebSocket protocol and parts of them. Half of a surrogate
-	// pair in JSON is then read as U+FFFD, as in browsers. MessagePack must have no extensions, and
-	// only texts as keys.
+	// Frame is true for (parts of) frames of the WebSocket protocol. Half of a surrogate pair in JSON
+	// then becomes U+FFFD, as in browsers. MessagePack must have no extensions, and its keys must be
+	// texts.
 	Frame bool
 }
 
@@ -58,7 +58,7 @@ func NewReader(e Encoding, data []byte, o Options) *Reader {
 	return r
 }
 
-// Reset starts again with other data. checked is true if a Reader has already checked them.
+// Reset makes r read other data. checked is true if a Reader has checked these data before.
 func (r *Reader) Reset(data []byte, checked bool) {
 	r.data, r.pos, r.err, r.checked = data, 0, nil, checked || r.encoding == JSON
 	r.head, r.open, r.joined = shape{}, r.open[:0], nil
@@ -66,7 +66,7 @@ func (r *Reader) Reset(data []byte, checked bool) {
 
 func (r *Reader) Encoding() Encoding { return r.encoding }
 
-// Only the first error is kept.
+// Fail ends reading with an error at the current position, unless there is an error already.
 func (r *Reader) Fail(text string) {
 	if r.err == nil {
 		r.err, r.head = &Error{r.pos, text}, shape{}
@@ -137,8 +137,8 @@ func (r *Reader) Uint() (n uint64) {
 	return binary.BigEndian.Uint64(b)
 }
 
-// Float reads a Float, a Float32 or, in JSON, any number. ok is false if a double cannot hold the
-// number.
+// Float reads a Float, a Float32 or, in JSON, any number. ok is false if the number is outside the
+// range of a double.
 func (r *Reader) Float() (f float64, ok bool) {
 	b := r.content()
 	switch {
@@ -153,11 +153,11 @@ func (r *Reader) Float() (f float64, ok bool) {
 	return math.Float64frombits(binary.BigEndian.Uint64(b)), true
 }
 
-// Text returns a text. Like the results of Binary, Extension, Key and Skip, it shares memory with
-// the data if possible.
+// Text returns a text. Where possible, it shares memory with the data, as do the results of Binary,
+// Extension, Key and Skip.
 func (r *Reader) Text() []byte { return r.decoded(r.content()) }
 
-// decoded returns the text that content stands for.
+// decoded returns the text that the encoded content represents.
 func (r *Reader) decoded(content []byte) []byte {
 	if r.joined != nil {
 		return r.joined
@@ -187,8 +187,8 @@ func (r *Reader) Binary() []byte {
 	return content
 }
 
-// Open enters a list or a map, and returns the number of elements or members, or 0 if it is unknown.
-// The next call must be More.
+// Open enters a list or a map. It returns its number of elements or members, or 0 if that is
+// unknown. The next call must be More.
 func (r *Reader) Open() int {
 	left := r.enter(len(r.open))
 	r.open = append(r.open, left)
@@ -210,8 +210,8 @@ func (r *Reader) enter(depth int) (left int) {
 	return r.head.size
 }
 
-// More reports whether the innermost open list or map has another element or member. If not, the
-// list or map has ended.
+// More reports whether the innermost open list or map has another element or member. If not, it
+// closes the list or map.
 func (r *Reader) More() bool {
 	last := len(r.open) - 1
 	if r.err != nil || r.more(&r.open[last]) {
@@ -229,8 +229,8 @@ func (r *Reader) more(left *int) bool {
 	return *left >= 0
 }
 
-// Key reads the name of a member. In MessagePack, a key that is not a text is instead read as a
-// value.
+// Key reads the name of a member. In MessagePack, if a key is not a text, read it as a value
+// instead.
 func (r *Reader) Key() []byte { return r.decoded(r.key()) }
 
 func (r *Reader) key() (content []byte) {
@@ -257,7 +257,7 @@ func (r *Reader) key() (content []byte) {
 	return content
 }
 
-// After the first Key of a map, Only reports whether the map has no other key.
+// Only reports, after the first Key of a map, whether the map has no other key.
 func (r *Reader) Only() bool {
 	if r.encoding != JSON {
 		return r.open[len(r.open)-1] == 0
@@ -267,7 +267,7 @@ func (r *Reader) Only() bool {
 	return ahead.next() == '}'
 }
 
-// Skip returns the encoding of the value.
+// Skip skips the next value and returns its encoding.
 func (r *Reader) Skip() []byte {
 	r.Kind()
 	start := r.pos
