@@ -5,11 +5,11 @@ package plugins
 // Contract is the version of plugins/proto/v1.
 const Contract = 1
 
-// The environment variable that tells a program that a gateway has started it.
+// Environment variables with which a gateway tells a program that it has started the program.
 const (
 	CookieKey   = "CROSSTOWN_PLUGIN"
 	CookieValue = "9f2c62a6-contract"
 )
 
-// MaxFrame is the size of the largest frame in bytes: the largest message and its metadata.
+// MaxFrame is the largest size of a frame in bytes. The largest message fits, with its metadata.
 const MaxFrame = 128 << 20

@@ -15,10 +15,10 @@ const (
 	CloudEvents = "cloudevents"
 )
 
-// format is a serializer. No name is registered for the content type of AMQP values.
+// format is a serializer. The content type of AMQP values is not registered with IANA.
 type format struct {
 	name   string
-	title  string // in errors
+	title  string // name of the format in errors
 	types  []string
 	decode func(contentType string, payload []byte) (any, error)
 	encode func(contentType string, v any) (payload []byte, produced string, err error)

@@ -24,7 +24,7 @@ func encodeCBOR(contentType string, v any) (payload []byte, produced string, err
 	return w.dst, contentType, w.err
 }
 
-// Tags of RFC 8949 §3.4, and the tag of UUIDs.
+// Tags of RFC 8949 §3.4. The tag of UUIDs is registered with IANA.
 const (
 	tagTimeText    = 0
 	tagTimeNumber  = 1
@@ -86,7 +86,7 @@ func (w *cborWriter) write(v any) {
 		w.elements(v, w.write)
 	case value.Map:
 		w.head(codec.CBORMap, uint64(len(v)))
-		w.entries(v, 1, w.write) // depth 1, because a key may be a decimal, which is written as a list
+		w.entries(v, 1, w.write) // a key may have one level, because a decimal is written as a list
 	default:
 		w.decimal(value.Text(v))
 	}
@@ -122,11 +122,11 @@ func (w *cborWriter) time(t value.Timestamp) {
 	if t%1000 != 0 && math.Abs(float64(t)) < 1000<<40 {
 		w.float(float64(t) / 1000)
 	} else {
-		w.int(int64(t) / 1000) // 35,000 years from now, times lose their milliseconds
+		w.int(int64(t) / 1000) // from the year 36812 on, a double cannot hold milliseconds
 	}
 }
 
-// NaN and infinities become floats.
+// decimal writes a decimal. If it is NaN or infinite, it becomes a float.
 func (w *cborWriter) decimal(s string) {
 	if f, err := strconv.ParseFloat(s, 32); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		w.write(float32(f))

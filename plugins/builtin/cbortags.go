@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// integer returns n as the first of long, ulong and decimal128 that can hold it.
+// integer returns n as a long, ulong or decimal128: the first of these that can hold it.
 func (d *decoder) integer(n *big.Int) any {
 	switch {
 	case n.IsInt64():
@@ -31,7 +31,7 @@ func (d *decoder) decimal128(s string) any {
 	return v
 }
 
-// tagged returns v as the type that its tag in CBOR declares.
+// tagged converts v to the type that its CBOR tag declares.
 func (d *decoder) tagged(tag uint64, v any) any {
 	switch tag {
 	case tagCBOR:

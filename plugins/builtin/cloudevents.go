@@ -13,8 +13,8 @@ import (
 
 const typeCloudEvents = "application/cloudevents+json"
 
-// decodeEvent reads an event in structured mode: CloudEvents JSON event format 1.0. Its value is a
-// map with the attributes and, if the event has data, "data": binary for data_base64, otherwise any
+// decodeEvent reads an event in the CloudEvents JSON event format 1.0. It returns a map with the
+// attributes and, if the event has any data, "data": binary data for data_base64, otherwise any
 // value.
 func decodeEvent(_ string, payload []byte) (any, error) {
 	v, err := decodeWith(codec.JSON, "JSON", payload)
@@ -50,7 +50,7 @@ func decodeEvent(_ string, payload []byte) (any, error) {
 	return event, checkEvent(event)
 }
 
-// instantOf converts an RFC 3339 text of whole milliseconds to a timestamp, and nothing else.
+// instantOf converts RFC 3339 strings of whole milliseconds to timestamps, and nothing else.
 func instantOf(v any) any {
 	text, ok := v.(string)
 	if !ok {
@@ -84,8 +84,8 @@ func encodeEvent(_ string, v any) (payload []byte, produced string, err error) {
 
 var errNoEvent = fmt.Errorf("not a CloudEvent: the payload is not a map with specversion, id, source and type")
 
-// checkEvent checks that the required attributes are present, and the names and types of all
-// attributes: CloudEvents 1.0, "Context Attributes" and "Type System".
+// checkEvent checks that required attributes are present, and the names and types of all attributes
+// (CloudEvents 1.0, "Context Attributes" and "Type System").
 func checkEvent(event value.Map) error {
 	for _, name := range [...]string{"specversion", "id", "source", "type"} {
 		v, _ := event.Get(name)

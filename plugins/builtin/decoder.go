@@ -11,15 +11,15 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// After an error, which the Reader keeps, results must not be used.
+// decoder reads values. The Reader keeps the first error, after which results are meaningless.
 type decoder struct {
 	*codec.Reader
-	elements int // number that is still allowed
+	elements int // number of values that may still follow
 }
 
 var readers [3]sync.Pool
 
-// format is the name of e in errors.
+// decodeWith decodes a payload in encoding e. Errors call the encoding format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	r, ok := readers[e].Get().(*codec.Reader)
 	if !ok {
@@ -97,11 +97,11 @@ func (d *decoder) number(k codec.Kind) any {
 	return f
 }
 
-// few and many bound the elements that are allocated at first.
+// A list or map of unknown size gets memory for few elements at first, and others for at most many.
 const few, many = 4, 256
 
 func roomFor(n int) int {
-	if n == 0 { // unknown
+	if n == 0 { // of unknown size
 		n = few
 	}
 	return min(n, many)

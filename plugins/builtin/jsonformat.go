@@ -27,8 +27,8 @@ func encodeJSON(contentType string, v any) (payload []byte, produced string, err
 
 var errKeys = errors.New("a map has two keys of different types that JSON writes as the same string")
 
-// jsonChecker refuses what could not be decoded again: too many levels of nesting, and maps with
-// two keys of the same text.
+// jsonChecker refuses values that could not be decoded again: with too many levels of nesting, or
+// with two keys of the same text in a map.
 type jsonChecker struct{ walk }
 
 func (c *jsonChecker) check(v any) {
@@ -53,7 +53,7 @@ func haveDistinctTexts(m value.Map) bool {
 		return !isText
 	})
 	if !mixed {
-		return true // the keys of a map differ
+		return true // keys of one type are distinct
 	}
 	texts := make(map[string]struct{}, len(m))
 	for i := range m {
@@ -64,8 +64,9 @@ func haveDistinctTexts(m value.Map) bool {
 
 const decimalDigits = 34
 
-// exactNumber returns a number as the first of long, ulong, double and decimal128 that holds all
-// its digits. An integer that a ulong cannot hold becomes a decimal128 if it has at most 34 digits.
+// exactNumber returns a number as a long, ulong, double or decimal128: the first of these that
+// keeps all its digits. An integer that a ulong cannot hold becomes a decimal128 if it has at most
+// 34 digits.
 func exactNumber(s string, isInteger bool) (any, bool) {
 	if isInteger {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -87,9 +88,8 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 
 const mostDigits = 767
 
-// exactDouble returns false unless s was written from a double: s must have the digits of the
-// double's shortest text, or those of its exact decimal expansion, rounded to the number of digits
-// in s.
+// exactDouble returns false unless s may have been written from a double: as the double's shortest
+// text, or as its exact decimal expansion, rounded to the number of digits in s.
 func exactDouble(s string) (float64, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -112,8 +112,8 @@ func exactDouble(s string) (float64, bool) {
 	return f, d == digits && e == exponent
 }
 
-// significant returns the digits from the first to the last that is not 0, such that s is ±0.digits
-// × 10^exponent. s must be a number that strconv accepts. Zero has no digits.
+// significant returns the digits from the first to the last nonzero one, so that s is ±0.digits ×
+// 10^exponent. s must be a number that strconv accepts. Zero has no digits.
 func significant(s string) (digits string, exponent int) {
 	mantissa := strings.TrimPrefix(s, "-")
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {

@@ -17,7 +17,7 @@ const (
 
 type malformed struct {
 	format string
-	at     int // in bytes
+	at     int // position of the error in bytes
 	text   string
 }
 
@@ -42,10 +42,10 @@ const (
 
 var errDepth = errors.New("the value is nested deeper than 32 levels")
 
-// walk visits a value that is being written. It keeps the first error, after which it visits
+// walk visits a value that is being written. After its first error, which it keeps, it visits
 // nothing more.
 type walk struct {
-	left int // levels of nesting that are still allowed
+	left int // levels of nesting that may follow
 	err  error
 }
 
@@ -65,8 +65,8 @@ func (w *walk) elements(l value.List, visit func(any)) {
 	w.left++
 }
 
-// entries visits keys, which may have the given levels of nesting, and values. If keys is negative,
-// it visits only values.
+// entries visits the keys and values of a map. keys is how many levels of nesting a key may have.
+// If it is negative, entries visits only values.
 func (w *walk) entries(m value.Map, keys int, visit func(any)) {
 	w.enter()
 	for left, i := w.left, 0; i < len(m) && w.err == nil; i++ {
@@ -82,7 +82,7 @@ func (w *walk) entries(m value.Map, keys int, visit func(any)) {
 
 const fewKeys = 12
 
-// binaryKey replaces []byte, which is not comparable.
+// binaryKey replaces []byte as a map key, because slices are not comparable.
 type binaryKey string
 
 func keyOf(key any) any {
@@ -92,7 +92,7 @@ func keyOf(key any) any {
 	return key
 }
 
-// The keys must not be lists, maps, arrays or described values.
+// isDistinct reports whether all keys differ. They must be scalars.
 func isDistinct(m value.Map) bool {
 	if len(m) <= fewKeys {
 		for i := range m {
@@ -119,9 +119,9 @@ func isKey(v any) bool {
 	return true
 }
 
-// simplified replaces types that only AMQP has. Symbols and chars become strings, and arrays lists.
-// Described values of .NET become texts; other described values become maps that include the
-// descriptor. Elements and members of v keep their types.
+// simplified replaces types that only AMQP has. Symbols and chars become strings, and arrays become
+// lists. Described values of .NET become texts; others become maps that include the descriptor.
+// simplified does not change elements and members of v.
 func simplified(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,

@@ -20,7 +20,7 @@ func encodeMessagePack(contentType string, v any) (payload []byte, produced stri
 	return w.Bytes(), contentType, nil
 }
 
-// A descriptor of extensionPrefix and a type number stands for an extension, whose value is binary.
+// extensionPrefix and a type number are the descriptor of an extension, whose value is binary.
 const extensionPrefix = "msgpack:"
 
 type packWriter struct {

@@ -20,7 +20,7 @@ func decodeText(contentType string, payload []byte) (any, error) {
 	return string(payload), nil
 }
 
-// encodeText writes any value but a list or a map. Null becomes an empty text.
+// encodeText writes any value except a list or a map. Null becomes an empty text.
 func encodeText(contentType string, v any) (payload []byte, produced string, err error) {
 	if err := checkCharset(contentType); err != nil {
 		return nil, "", err

@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// If no instance is ready yet, acquire waits.
+// acquire returns the current instance. If none is ready yet, acquire waits for one.
 func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if i := p.current.Load(); i != nil {
@@ -21,9 +21,9 @@ func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 		}
 		switch s.Condition {
 		case Stopped:
-			return nil, core.Refuse(core.Busy, "The plugin %s has ended, because the gateway is stopping. Connect again.", p.opts.Name)
+			return nil, core.Refuse(core.Busy, "The plugin %s has stopped because the gateway is stopping. Connect again.", p.opts.Name)
 		case Off:
-			return nil, core.Refuse(core.Busy, "The plugin %s has failed, and the gateway launches it again after a pause. Try again later.", p.opts.Name)
+			return nil, core.Refuse(core.Busy, "The plugin %s has failed. The gateway will launch it again after a pause. Try again later.", p.opts.Name)
 		}
 		select {
 		case <-changed:
@@ -38,8 +38,8 @@ type answer struct {
 	from *instance
 }
 
-// ask sends a request that build encodes and that concerns the given number of messages. An error
-// is Busy or Timeout or, if ctx has ended, context.Cause(ctx).
+// ask sends the request that build encodes, for the given number of messages. The code of an error
+// is Busy or Timeout, or the error is context.Cause(ctx), if ctx has ended.
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -54,7 +54,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 		}
 		r.TimeoutMs = uint32(p.opts.CallTimeout.Milliseconds())
 		a, err := i.session.ask(within, r, messages)
-		if errors.Is(err, errNotTaken) { // another instance has replaced this one, or will
+		if errors.Is(err, errNotTaken) { // another instance replaces this one
 			p.current.CompareAndSwap(i, nil)
 			continue
 		}
@@ -66,7 +66,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 	}
 }
 
-// mismatch is garbage with the error that a is no answer to the request.
+// mismatch ends the session, because the plugin answered the request with an unsuitable field.
 func (p *supervised) mismatch(a answer, request, field string) error {
 	return p.garbage(a, fmt.Errorf("it answers a request '%s' with %T: the answer must have the field '%s' or 'failure'", request, a.Answer, field))
 }
@@ -77,7 +77,7 @@ func (p *supervised) garbage(a answer, err error) error {
 	return p.refuse(context.Background(), err)
 }
 
-// refuse returns the error for ask, and counts the call unless the caller's ctx has ended.
+// refuse returns the error for the caller of ask. It counts the call unless ctx has ended.
 func (p *supervised) refuse(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

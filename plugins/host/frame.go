@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Callers encode requests and decode responses, so that several processors do this work. This file
-// only joins encoded requests to frames, and splits frames into encoded responses. The field
-// numbers are those of the contract.
+// Field numbers of the contract. Callers encode requests and decode responses, so that this work
+// uses all processors. This file only joins encoded requests to frames, and splits frames into
+// encoded responses.
 const (
 	fieldPiece = 1 // in Requests and Responses
 	fieldID    = 1 // in Request and Response
@@ -63,7 +63,7 @@ func (f *gotFrame) parse(b []byte) error {
 	return nil
 }
 
-// Of several ids, idOf returns the last, as protobuf does.
+// idOf returns the id of an encoded message: the last one if there are several, as protobuf does.
 func idOf(b []byte) (id uint64, ok bool) {
 	for len(b) > 0 {
 		number, typ, n := protowire.ConsumeTag(b)
@@ -88,16 +88,16 @@ type codec struct{}
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(sentFrame)
 	if !ok {
-		return nil, fmt.Errorf("no frame: %T", v)
+		return nil, fmt.Errorf("cannot send %T: it is not a frame", v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(f)}, nil
 }
 
-// Unmarshal copies: the pieces of the gotFrame share no memory with data.
+// Unmarshal copies data, so that gotFrame shares no memory with it.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*gotFrame)
 	if !ok {
-		return fmt.Errorf("no frame: %T", v)
+		return fmt.Errorf("cannot receive into %T: it is not a frame", v)
 	}
 	return f.parse(data.Materialize())
 }

@@ -18,7 +18,7 @@ import (
 
 type Host struct{ plugins map[string]*supervised }
 
-// The names must be distinct. log may be nil.
+// New returns a host of plugins with distinct names. log may be nil.
 func New(configured []Options, log *slog.Logger) *Host {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	h := &Host{plugins: map[string]*supervised{}}
@@ -28,8 +28,8 @@ func New(configured []Options, log *slog.Logger) *Host {
 	return h
 }
 
-// Run returns nil when ctx has ended and all plugins have ended; each first answers its pending
-// calls, within its drain time.
+// Run runs the plugins until ctx ends. Then each plugin answers its pending calls, within its drain
+// time, and ends. When all have ended, Run returns nil.
 func (h *Host) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, p := range h.plugins {
@@ -39,7 +39,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// Launched waits for the first launch of each plugin. A failed launch also counts.
+// Launched waits until the first launch of each plugin has succeeded or failed.
 func (h *Host) Launched(ctx context.Context) error {
 	for _, p := range h.plugins {
 		for s, changed := p.status(); s.Condition == Starting; s, changed = p.status() {
@@ -53,14 +53,14 @@ func (h *Host) Launched(ctx context.Context) error {
 	return nil
 }
 
-// The first call of the Router checks whether the plugin is a router. The error is NotFound if
-// there is no such plugin.
+// Router does not check whether the plugin is a router: the first call of the Router does. The
+// error is NotFound if the plugin does not exist.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
 	return &Router{p}, err
 }
 
-// The error is NotFound if there is no such plugin.
+// Serializer returns the error NotFound if the plugin does not exist.
 func (h *Host) Serializer(name string) (*Serializer, error) {
 	p, err := h.plugin(name)
 	return &Serializer{p}, err
@@ -75,9 +75,9 @@ func (h *Host) States() []State {
 }
 
 // Reload launches and tests a new process, and then sends all new calls to it. The old process ends
-// when it has answered its pending calls. If the new process does not work, the old one continues,
-// and the error says why. sha256 is the checksum of the new program, or "" for the configured one.
-// The error is NotFound if there is no such plugin.
+// when it has answered its pending calls. If the new process does not work, Reload returns an
+// error, and the old process continues. sha256 is the checksum of the new program, or "" for the
+// configured one. The error is NotFound if the plugin does not exist.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -124,8 +124,8 @@ func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, erro
 	return describe(i.description, i.process.ID(), plugins.Contract), nil
 }
 
-// Attach is for tests. The plugin serves at the other end of conn. The caller manages its process,
-// if it has one, and must not call the host's Run.
+// Attach is for tests: the plugin already serves at the other end of conn. The caller manages its
+// process, if any, and must not call the host's Run.
 func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, close func(), err error) {
 	h = New([]Options{o}, nil)
 	p := h.plugins[o.Name]
@@ -138,40 +138,40 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 	return h, func() { i.close(0) }, nil
 }
 
-// Options configure one plugin. Zero fields have the defaults given here.
+// Options configure one plugin. The fields below say what zero means.
 type Options struct {
-	Name string   `config:"name"` // in the gateway
-	Path string   `config:"path"` // of the program, or a name that is looked up in PATH
+	Name string   `config:"name"` // the name of the plugin in this gateway
+	Path string   `config:"path"` // path of the program, or a name to look up in PATH
 	Args []string `config:"args"`
-	// SHA256 is the required checksum of the program's file, in hexadecimal. "" allows any file.
+	// SHA256 is the required checksum of the program's file, in hexadecimal. "" disables the check.
 	SHA256 string `config:"sha256"`
-	// Env is the program's whole environment, except for the variables of the handshake:
-	// NAME=VALUE, or NAME for the gateway's value.
+	// Env is the program's whole environment, except for variables of the handshake. An entry is
+	// NAME=VALUE, or NAME for the value that the gateway has.
 	Env []string `config:"env"`
-	Dir string   `config:"dir"` // the program's working directory; "": the gateway's
+	Dir string   `config:"dir"` // the program's working directory; "" for the gateway's
 
-	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for an answer, including the wait for an instance; default 2s
+	CallTimeout  time.Duration `config:"call-timeout" range:"1ms to 1h"`  // for a call, including its wait for an instance; default 2s
 	StartTimeout time.Duration `config:"start-timeout" range:"1ms to 1h"` // from the launch to the first answer; default 10s
 	DrainTimeout time.Duration `config:"drain-timeout" range:"1ms to 1h"` // for pending calls when the process is replaced or stopped; default 5s
 
-	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in progress; further calls are refused as Busy; default 10000
+	Queue int `config:"queue" range:"1 to 1048576"` // messages that may wait or be in progress; further calls fail with Busy; default 10000
 	Batch int `config:"batch" range:"1 to 10000"`   // messages in one frame; default 200
 
 	BackoffMin     time.Duration `config:"backoff-min" range:"1ms to 1h"`     // the pause before a restart, doubled by each failure; default 100ms
 	BackoffMax     time.Duration `config:"backoff-max" range:"1ms to 1h"`     // the longest pause before a restart; default 10s
-	Failures       int           `config:"failures" range:"1 to 1000"`        // consecutive lost processes and failed launches that turn the plugin off; default 5
-	Off            time.Duration `config:"off" range:"1ms to 1h"`             // until a plugin that was turned off is launched again; default 30s
-	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"` // between two checks; default 5s
-	// A process that exceeds Memory or Files is replaced, as by Reload. 0 means no limit. Both are
-	// checked with the plugin's health, on Linux only.
+	Failures       int           `config:"failures" range:"1 to 1000"`        // consecutive failures (a process ends, or a launch fails) after which the plugin is off; default 5
+	Off            time.Duration `config:"off" range:"1ms to 1h"`             // pause before a plugin that is off is launched again; default 30s
+	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"` // between two health checks; default 5s
+	// If a process uses more than Memory bytes or Files open files, the host replaces it, as Reload
+	// does. 0 means no limit. The host checks this with the plugin's health, on Linux only.
 	Memory int64 `config:"-"`
 	Files  int   `config:"max-open-files" range:"1 to 1073741824"`
 }
 
 const (
-	maxFrames     = 4        // frames of one stream in progress
-	maxFrameBytes = 1 << 20  // bytes of a frame with more than one request
-	maxQueueBytes = 64 << 20 // bytes of all waiting requests; one request may be larger
+	maxFrames     = 4        // frames of one stream that may be unanswered
+	maxFrameBytes = 1 << 20  // limit in bytes for a frame with more than one request
+	maxQueueBytes = 64 << 20 // limit in bytes for all waiting requests; one request may be larger
 	missLimit     = 3        // consecutive unanswered calls after which a process counts as hung
 	killGrace     = 2 * time.Second
 )

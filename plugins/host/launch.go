@@ -25,12 +25,12 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// unusable is an error that another launch of the same program and configuration cannot remove.
+// unusable is an error that will recur until the program or its configuration changes.
 type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
 
-// An instance exists only after its plugin has answered one request of each kind.
+// instance is a running plugin. It has answered one request of each kind.
 type instance struct {
 	opts        Options
 	client      *plugin.Client
@@ -39,11 +39,11 @@ type instance struct {
 	endStream   context.CancelFunc
 	session     *session
 	description *pb.Description
-	dir         string // of its socket
+	dir         string // directory of its socket
 	closing     sync.Once
 }
 
-// A failure leaves nothing behind.
+// launch starts a process and tests it. After a failure, it removes all that it created.
 func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("the plugin was not ready within %v", o.StartTimeout))
 	defer cancel()
@@ -72,7 +72,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			return i.process, nil
 		},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},
-		StartTimeout:     2 * o.StartTimeout, // ctx ends earlier, with a better error
+		StartTimeout:     2 * o.StartTimeout, // ctx ends earlier, with a clearer error
 		SkipHostEnv:      true,
 		SyncStdout:       out.stream(),
 		SyncStderr:       out.stream(),
@@ -82,7 +82,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(4 * window),
 		},
 	})
-	// go-plugin's client takes no context. If ctx ends, kill the process: go-plugin notices this.
+	// go-plugin's client takes no context. If ctx ends, kill the process, which ends the client.
 	defer context.AfterFunc(ctx, func() { _ = i.process.Kill(ctx) })()
 	if err := i.connect(ctx); err != nil {
 		return nil, i.explain(ctx, err, out)
@@ -90,7 +90,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 	return i, nil
 }
 
-const window = 1 << 20 // bytes in progress on a stream
+const window = 1 << 20 // bytes that a stream may send ahead of the reader
 
 func (i *instance) connect(ctx context.Context) error {
 	protocol, err := i.client.Client()
@@ -105,7 +105,7 @@ func (i *instance) connect(ctx context.Context) error {
 	return i.greet(ctx)
 }
 
-// greet sends the plugin one request of each kind.
+// greet checks the plugin with one request of each kind.
 func (i *instance) greet(ctx context.Context) (err error) {
 	asked := pb.NewPluginClient(i.conn)
 	if i.description, err = asked.Describe(ctx, &pb.DescribeRequest{Gateway: gatewayVersion()}); err != nil {
@@ -160,7 +160,7 @@ func usable(d *pb.Description) error {
 	return nil
 }
 
-// For a fault of the plugin, explain replaces go-plugin's error.
+// explain replaces go-plugin's error by a clearer one if the plugin is at fault.
 func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	if isUnusable(err) {
 		return err
@@ -184,7 +184,7 @@ func (i *instance) explain(ctx context.Context, err error, out *output) error {
 		if last := out.last(); last != "" {
 			err = fmt.Errorf("%w, after writing: %s", err, last)
 		}
-	case <-time.After(100 * time.Millisecond): // the process may have been about to end
+	case <-time.After(100 * time.Millisecond): // the process may be about to end
 	}
 	return err
 }

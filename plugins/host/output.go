@@ -17,18 +17,18 @@ import (
 const (
 	maxLine     = 4 << 10 // bytes; the rest of a line is dropped
 	linesBurst  = 200     // lines at once
-	linesSecond = 50      // lines per second after such a burst
-	bytesSecond = 8 << 20 // bytes per second that are read; a plugin that writes more has to wait
-	tailLines   = 5       // lines that are kept for the error of a failed launch
+	linesSecond = 50      // lines per second after a burst
+	bytesSecond = 8 << 20 // bytes read per second; a plugin that writes more has to wait
+	tailLines   = 5       // lines kept for the error text of a failed launch
 )
 
-// Several streams may share one output. Lines beyond the limits are counted and dropped.
+// output logs what a plugin writes, in one or several streams, and drops lines beyond the limits.
 type output struct {
 	log   *slog.Logger
 	lines *rate.Limiter
 
 	mu   sync.Mutex
-	left int // lines dropped since the last logged one
+	left int // lines dropped since the last report
 	tail []string
 }
 
@@ -56,7 +56,7 @@ func (o *output) follow(r io.Reader) {
 	}
 }
 
-// A stream is for one source of lines, and not safe for concurrent use.
+// stream returns a writer for one source of lines. The writer is not safe for concurrent use.
 func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 
 type lineWriter struct {
@@ -114,7 +114,7 @@ func (o *output) last() string {
 	return strings.Join(o.tail, " / ")
 }
 
-// Text that is not JSON of a logger gets the level Info.
+// parseLine returns the parts of a line that a logger wrote as JSON. Other text has the level Info.
 func parseLine(b []byte) (slog.Level, string, []slog.Attr) {
 	plain := strings.ToValidUTF8(string(b), "\uFFFD")
 	var fields map[string]any

@@ -17,13 +17,12 @@ import (
 
 const maxHandshake = 8 << 10 // bytes of the line in which a plugin says where it listens
 
-// process is a plugin's process with its children: a process group, which ends as a whole. It
-// implements go-plugin's runner. The plugin's output does not pass through go-plugin, because some
-// lines make go-plugin panic.
+// process is a plugin's process and its children: one process group. It implements go-plugin's
+// runner. It keeps the plugin's output from go-plugin, because some lines make go-plugin panic.
 type process struct {
 	out *output
 
-	toHandshake *io.PipeWriter // for the first line of the output
+	toHandshake *io.PipeWriter // takes the first line of the output
 	handshake   *io.PipeReader
 
 	exited chan struct{} // closed when the process has ended and its output is read
@@ -35,7 +34,7 @@ type process struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
-	killed bool   // the process must not be started any more
+	killed bool   // the process must not start any more
 	said   string // first line of the output
 }
 
@@ -83,9 +82,8 @@ func (p *process) Start(context.Context) error {
 		defer close(p.exited)
 		p.err = cmd.Wait()
 		p.ended, p.failed = cmd.ProcessState.String(), cmd.ProcessState.ExitCode() > 0
-		p.signal(killSignal) // kill processes that it has left behind
-		// Close the pipes within a second, because a daemon that has left the group may keep them
-		// open.
+		p.signal(killSignal) // kill the children that the process left behind
+		// A daemon that has left the process group may keep the pipes open: close them after a second.
 		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })
 		read.Wait()
 		timer.Stop()
@@ -106,7 +104,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// Only the first line is passed to handshake.
+// followStdout passes only the first line to handshake. The log gets the others.
 func (p *process) followStdout(r io.Reader) {
 	b := bufio.NewReaderSize(r, maxHandshake)
 	line, err := b.ReadSlice('\n')
@@ -136,7 +134,7 @@ func (p *process) Kill(context.Context) error {
 	p.killed = true
 	p.mu.Unlock()
 	p.signal(killSignal)
-	_ = p.handshake.Close() // not read any more
+	_ = p.handshake.Close() // nothing reads it any more
 	return nil
 }
 
@@ -153,7 +151,7 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// Stdout returns a reader of the first line only.
+// Stdout returns a reader of the first line of output only.
 func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
@@ -164,7 +162,7 @@ func (p *process) Name() string {
 	return p.cmd.Path
 }
 
-// ID returns "" if the process has not started.
+// ID returns the process id, or "" before the start.
 func (p *process) ID() string {
 	if !p.started() {
 		return ""
@@ -172,10 +170,10 @@ func (p *process) ID() string {
 	return strconv.FormatInt(p.pid.Load(), 10)
 }
 
-// Diagnose returns nothing, because output reads what the process writes.
+// Diagnose returns nothing: output logs what the process writes.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// PluginToHost returns the address unchanged, because both ends are on this machine.
+// PluginToHost returns the address unchanged, because plugin and gateway are on one machine.
 func (p *process) PluginToHost(network, address string) (string, string, error) {
 	return network, address, nil
 }

@@ -13,8 +13,8 @@ const (
 	killSignal = syscall.SIGKILL
 )
 
-// isolate puts a process into a new process group, so that Ctrl-C in the gateway's terminal does
-// not reach it, and makes the kernel kill it when the gateway ends.
+// isolate gives a process a process group, which Ctrl-C in the gateway's terminal does not reach,
+// and makes the kernel kill it when the gateway ends.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -23,7 +23,7 @@ func signalGroup(pid int, s syscall.Signal) {
 	_ = syscall.Kill(-pid, s) // the processes may have ended
 }
 
-// openFiles returns 0 if the number is unknown.
+// openFiles returns the number of open files, or 0 if it is unknown.
 func openFiles(pid string) int {
 	open, err := os.ReadDir("/proc/" + pid + "/fd")
 	if err != nil {
@@ -32,7 +32,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// occupied returns 0 if the number is unknown.
+// occupied returns the used memory in bytes, or 0 if it is unknown.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

@@ -15,7 +15,7 @@ const (
 
 func isolate(*exec.Cmd) {}
 
-// signalGroup does not signal the children of the process.
+// signalGroup signals only the process itself, not its children.
 func signalGroup(pid int, s syscall.Signal) {
 	p, err := os.FindProcess(pid)
 	if err != nil {

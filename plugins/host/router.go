@@ -18,7 +18,7 @@ const (
 	maxChanges = 1000
 )
 
-// If the plugin is not a router, the error is NotImplemented.
+// Route returns the error NotImplemented if the plugin is not a router.
 func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	if len(ms) == 0 {
 		return nil, nil
@@ -126,14 +126,14 @@ func propertiesFor(p core.Properties) ([]*pb.Property, error) {
 	for k, v := range p.All() {
 		made, err := typed.From(v)
 		if err != nil {
-			return nil, fmt.Errorf("property %q: %w", k, err)
+			return nil, fmt.Errorf("cannot encode property %q: %w", k, err)
 		}
 		out = append(out, &pb.Property{Key: typed.Text(k), Value: made})
 	}
 	return out, nil
 }
 
-// verdictsOf checks the verdicts, because they come from another program.
+// verdictsOf checks the verdicts, because another program wrote them.
 func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	if len(a.GetVerdicts()) != messages {
 		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages, but must return one for each", len(a.GetVerdicts()), messages)
@@ -142,7 +142,7 @@ func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	for i, v := range a.Verdicts {
 		var err error
 		if out[i], err = verdictOf(v); err != nil {
-			return nil, fmt.Errorf("verdict %d: %w", i, err)
+			return nil, fmt.Errorf("verdict %d is not valid: %w", i, err)
 		}
 	}
 	return out, nil
@@ -157,7 +157,7 @@ func verdictOf(v *pb.Verdict) (core.Verdict, error) {
 	}
 	for _, address := range v.GetRoutes() {
 		if _, err := core.ParseAddress(address); err != nil {
-			return core.Verdict{}, fmt.Errorf("route %.100q: %w", address, err)
+			return core.Verdict{}, fmt.Errorf("the route %.100q is not valid: %w", address, err)
 		}
 	}
 	set, err := propertiesOf(v.GetSet())
@@ -182,7 +182,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 		}
 		v, err := typed.Of(p.Value)
 		if err != nil {
-			return core.Properties{}, fmt.Errorf("property %.100q: %w", p.Key, err)
+			return core.Properties{}, fmt.Errorf("the property %.100q is not valid: %w", p.Key, err)
 		}
 		pairs[i] = core.Property{Key: p.Key, Value: v}
 	}

@@ -12,7 +12,7 @@ import (
 
 type Serializer struct{ p *supervised }
 
-// ContentTypes returns nil before the first launch.
+// ContentTypes returns the types that the plugin declares, or nil before the first launch.
 func (s *Serializer) ContentTypes() []string {
 	state, _ := s.p.status()
 	if state.Description == nil {
@@ -57,7 +57,7 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 	return encoded.Encoded.GetPayload(), cmp.Or(encoded.Encoded.GetContentType(), contentType), nil
 }
 
-// If the payload is invalid, the error has no Code.
+// ask returns an error without a Code if the payload is invalid.
 func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
 	a, err := s.p.ask(ctx, 1, func(i *instance) (*pb.Request, error) {
 		if i.description.Serializer == nil {

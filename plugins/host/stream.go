@@ -28,11 +28,11 @@ type stream interface {
 	CloseSend() error
 }
 
-// session ends with the stream, or when the plugin answers a request that it did not get.
+// session sends calls over a stream. It ends with the stream, or by an answer to no request.
 type session struct {
 	stream stream
 	opts   Options
-	wakes  wake.Signal   // for the writer
+	wakes  wake.Signal   // wakes the writer
 	done   chan struct{} // closed when the session has ended
 
 	mu       sync.Mutex
@@ -40,12 +40,12 @@ type session struct {
 	queue    []*call
 	pending  map[uint64]*call // sent
 	lastID   uint64
-	frames   int // sent frames of which no call is answered yet
-	messages int // of all calls that wait or were sent
-	bytes    int // of all calls that wait
+	frames   int // sent frames without any answer yet
+	messages int // messages of all calls that wait or were sent
+	bytes    int // bytes of all calls that wait
 	draining bool
-	drained  bool          // draining, and no call is left, so the writer closes the stream
-	idle     chan struct{} // closed when no call is left, while draining
+	drained  bool          // after draining, when no call is left: the writer closes the stream
+	idle     chan struct{} // closed when the last call has left, during draining
 	misses   int           // calls that timed out since the last answer
 	answered time.Time
 }
@@ -59,12 +59,11 @@ type call struct {
 	answer   chan []byte
 }
 
-// When a call of a frame is answered, another frame may be sent, so that slow calls do not delay
-// others.
+// frame is a sent frame. The first answer to one of its calls lets the writer send another frame,
+// so that slow calls do not delay others.
 type frame struct{ answered bool }
 
-// The goroutines end when the methods of the stream return errors, as they do when its context
-// ends.
+// newSession starts goroutines, which end when the context of the stream ends.
 func newSession(s stream, o Options) *session {
 	n := &session{
 		stream: s, opts: o, wakes: wake.New(), done: make(chan struct{}),
@@ -75,7 +74,7 @@ func newSession(s stream, o Options) *session {
 	return n
 }
 
-// ask sets the request's id.
+// ask sends a request, whose id it sets, and waits for the response.
 func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
 	question, err := proto.Marshal(r)
 	if err != nil {
@@ -124,15 +123,15 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	case <-s.done:
 	}
 	select {
-	case a := <-c.answer: // the answer has just arrived
+	case a := <-c.answer: // the answer arrived just now
 		return a, nil
 	default:
 		return nil, s.cause()
 	}
 }
 
-// abandon gives up a call; late means that the call timed out. abandon returns false if the call
-// was answered meanwhile, or the session has ended.
+// abandon removes a call whose caller no longer waits; late means that it timed out. abandon
+// returns false if an answer has arrived meanwhile, or if the session has ended.
 func (s *session) abandon(c *call, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +148,7 @@ func (s *session) abandon(c *call, late bool) bool {
 		delete(s.pending, c.id)
 	}
 	s.leave(c)
-	// A call counts as missed only if its caller waited about as long as an answer may take.
+	// A call with a short deadline does not show that the plugin is hung.
 	if late && time.Since(c.asked) >= s.opts.CallTimeout*3/4 {
 		if s.misses++; s.misses >= missLimit && time.Since(s.answered) >= s.opts.CallTimeout {
 			s.failLocked(errHung)
@@ -158,7 +157,7 @@ func (s *session) abandon(c *call, late bool) bool {
 	return true
 }
 
-// s.mu is held.
+// The caller of leave holds s.mu.
 func (s *session) leave(c *call) {
 	s.messages -= c.messages
 	if c.frame != nil && !c.frame.answered {
@@ -172,7 +171,7 @@ func (s *session) leave(c *call) {
 	}
 }
 
-// At most maxFrames frames are in progress.
+// write sends frames, of which at most maxFrames may be unanswered.
 func (s *session) write() {
 	for {
 		out, last := s.next()
@@ -181,7 +180,7 @@ func (s *session) write() {
 			_ = s.stream.CloseSend()
 			return
 		case out != nil:
-			// After io.EOF, the method read gets the error of the stream.
+			// If SendMsg returns io.EOF, the method read gets the actual error of the stream.
 			if err := s.stream.SendMsg(out); err != nil && !errors.Is(err, io.EOF) {
 				s.fail(err)
 				return
@@ -196,7 +195,7 @@ func (s *session) write() {
 	}
 }
 
-// next returns the next frame. out is nil if none may be sent now; last: no more will follow.
+// next returns the next frame, or nil if none may be sent now. last: no more frames will follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +248,7 @@ func (s *session) deliver(in gotFrame) error {
 		}
 		c := s.pending[p.id]
 		if c == nil {
-			continue // its caller has given up
+			continue // its caller no longer waits
 		}
 		delete(s.pending, p.id)
 		c.answer <- p.encoded

@@ -19,18 +19,18 @@ type supervised struct {
 	log     *slog.Logger
 	launch  func(context.Context) (*instance, error)
 	reloads chan reload
-	retired sync.WaitGroup // instances that are being drained
+	retired sync.WaitGroup // instances that still answer their last calls
 	counts  counters
 
 	current atomic.Pointer[instance]
 
 	mu      sync.Mutex
 	state   State
-	changed chan struct{} // closed, and replaced by a new channel, when the state changes
+	changed chan struct{} // closed and replaced when the state changes
 }
 
 type reload struct {
-	sum  string // "": the configured program
+	sum  string // checksum of the new program; "" for the configured one
 	done chan error
 }
 
@@ -72,8 +72,8 @@ func (p *supervised) run(ctx context.Context) {
 	p.set(Stopped, 0, nil)
 }
 
-// watch watches i, and each instance that replaces it. It returns why an instance was lost, or nil
-// when ctx has ended.
+// watch watches i and the instances that replace it. It returns why it lost an instance, or nil
+// when ctx ends.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)
 	defer health.Stop()
@@ -119,7 +119,7 @@ func (p *supervised) isGreedy(pid string) bool {
 
 func (p *supervised) check(ctx context.Context, i *instance) error {
 	if i.session.lately(p.opts.CallTimeout) {
-		return nil // an answer shows that the plugin works, whereas a health check might have to wait
+		return nil // a recent answer shows that the plugin works, and a health check might have to wait behind calls
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()
@@ -137,16 +137,16 @@ func (p *supervised) discard(i *instance, err error) error {
 	select {
 	case <-i.process.exited:
 		ended = true
-	case <-time.After(50 * time.Millisecond): // the end of a process may be noticed later than that of its stream
+	case <-time.After(50 * time.Millisecond): // the stream may end slightly before the process
 	}
 	i.close(0)
-	if ended || i.process.failed { // failed: the process ended by itself, which a busy machine may notice late
+	if ended || i.process.failed { // failed: the process ended by itself, but later than the wait above
 		return fmt.Errorf("the plugin ended (%s)", i.process.ended)
 	}
 	return err
 }
 
-// replace launches a new instance. If it does not work, old, which may be nil, continues.
+// replace launches a new instance. If that does not work, the instance old, if any, continues.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -179,13 +179,13 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// rest waits before the next launch. If Reload makes a working instance meanwhile, rest returns it.
+// rest pauses before the next launch. If Reload launches an instance meanwhile, rest returns it.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {
 		pause, condition = p.opts.Off, Off
 	}
-	// Add a random part, so that plugins that failed together do not start together.
+	// Add a random part, so that plugins that failed together are not relaunched together.
 	pause = pause*3/4 + rand.N(pause/2+1)
 	p.set(condition, failures, err)
 	p.log.Warn("the plugin is not available", "condition", string(condition), "failures", failures, "again", pause.Round(time.Millisecond), "err", err)
@@ -235,11 +235,11 @@ func (p *supervised) snapshot() State {
 type Condition string
 
 const (
-	Starting   Condition = "starting"   // being launched for the first time
-	Ready      Condition = "ready"      // answers
-	Restarting Condition = "restarting" // lost or not launched, will be launched soon
-	Off        Condition = "off"        // failed too often, will be launched later
-	Stopped    Condition = "stopped"    // ended with the gateway
+	Starting   Condition = "starting"   // the first launch is in progress
+	Ready      Condition = "ready"      // the plugin answers calls
+	Restarting Condition = "restarting" // the process ended or a launch failed; the next launch is soon
+	Off        Condition = "off"        // too many failures; the next launch is later
+	Stopped    Condition = "stopped"    // the plugin ended with the gateway
 )
 
 type State struct {
@@ -249,8 +249,8 @@ type State struct {
 	Since        time.Time `json:"since"` // when the condition began
 	Problem      string    `json:"problem,omitempty"`
 	Calls        Calls     `json:"calls"`
-	Launches     int       `json:"launches"` // successful ones
-	Failures     int       `json:"failures"` // consecutive ones
+	Launches     int       `json:"launches"` // successful launches
+	Failures     int       `json:"failures"` // consecutive failures
 	*Description `json:"plugin,omitempty"`
 }
 
@@ -261,12 +261,12 @@ type Description struct {
 	PID          string   `json:"pid"`
 	Router       bool     `json:"router"`
 	NeedsBody    bool     `json:"needsBody"`
-	ContentTypes []string `json:"contentTypes,omitempty"` // of a serializer
+	ContentTypes []string `json:"contentTypes,omitempty"` // content types of a serializer
 }
 
 type Calls struct {
 	Answered int64 `json:"answered"`
-	Messages int64 `json:"messages"` // in answered calls
+	Messages int64 `json:"messages"` // messages in answered calls
 	Late     int64 `json:"late"`     // calls that were not answered in time
 	Failed   int64 `json:"failed"`   // calls that were refused, lost with a process, or answered with a failure
 	Waiting  int   `json:"waiting"`  // messages of calls that wait or were sent

@@ -9,21 +9,21 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Stage says why a message is judged.
+// Stage is the step of processing at which the gateway calls the plugin.
 type Stage string
 
 const (
-	Ingress Stage = "ingress" // the message was sent to the entity
-	Filter  Stage = "filter"  // whether the subscription gets a copy: Accept or Drop
-	ByTo    Stage = "to"      // where a message with a destination in To goes
+	Ingress Stage = "ingress" // a client sent the message to the entity
+	Filter  Stage = "filter"  // a subscription asks whether it gets a copy: Accept or Drop
+	ByTo    Stage = "to"      // the message has a destination in To: choose where it goes
 )
 
 // Message is a message as its sender sent it. The plugin may change the map Properties, but not
 // lists and binaries inside it. It must not keep any part of a Message after the call.
 type Message struct {
 	Stage      Stage
-	Entity     string         // the queue or topic to which the message was sent, or the subscription
-	Parameters map[string]any // set in the gateway's configuration, for this use of the plugin
+	Entity     string         // the queue or topic to which the message was sent; for Filter, the subscription
+	Parameters map[string]any // set in the gateway's configuration where it names the plugin
 
 	MessageID        string
 	CorrelationID    string
@@ -37,12 +37,12 @@ type Message struct {
 	ReplyToSessionID string
 	PartitionKey     string
 
-	CreationTime         time.Time // like the other times, zero if not set
+	CreationTime         time.Time // all times are zero if not set
 	AbsoluteExpiryTime   time.Time
 	ScheduledEnqueueTime time.Time
 	TimeToLive           time.Duration
 	Durable              bool
-	Priority             uint8 // 4 unless set
+	Priority             uint8 // default 4
 
 	Properties  map[string]any
 	Annotations map[string]any
@@ -52,11 +52,11 @@ type Message struct {
 	BodySize int
 }
 
-// defaultPriority is the priority of messages without one, AMQP 1.0 §3.2.1.
+// defaultPriority is the default of AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
-// messageOf returns m with Stage, Entity and Parameters from at, and the values of m.Properties, in
-// order.
+// messageOf returns m with Stage, Entity and Parameters of at. It also returns the values of
+// m.Properties, in their order.
 func messageOf(at *Message, m *pb.Message) (*Message, []any, error) {
 	came := make([]any, len(m.Properties))
 	properties := make(map[string]any, len(m.Properties))
@@ -111,7 +111,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// came has the original values of properties.
+// changes adds the differences between came, the original values of properties, and now to v.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {
@@ -167,8 +167,8 @@ func natural(v any) any {
 	return v
 }
 
-// These are the types for AMQP values that have no Go type. The other values are nil, bool, the
-// integers of 8 to 64 bits, float32, float64, string and []byte.
+// Types of AMQP values for which Go has no type. Other values are nil, bool, integers of 8 to 64
+// bits, float32, float64, string and []byte.
 type (
 	Symbol     = value.Symbol
 	Char       = value.Char
@@ -184,16 +184,16 @@ type (
 	Described  = value.Described
 )
 
-// ParseDecimal128 converts a number in JSON's form exactly. ok is false if s is not a number, or
-// needs more than 34 digits.
+// ParseDecimal128 converts a number as JSON writes it, without rounding. ok is false if s is not a
+// number, or has more than 34 digits.
 func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecimal128(s) }
 
-// ParseUUID parses 8-4-4-4-12 hexadecimal digits.
+// ParseUUID parses hexadecimal digits in groups of 8-4-4-4-12.
 func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }
 
-// Int converts any integer type. ok is false for other types, and if an int64 cannot hold v.
+// Int converts a value of any integer type. ok is false for other types, and if v exceeds an int64.
 func Int(v any) (n int64, ok bool) { return value.Int(v) }
 
-// Float converts any floating-point or integer type. ok is false for other types, and for integers
-// that a double may not hold exactly.
+// Float converts a value of any floating-point or integer type. ok is false for other types, and
+// for integers that a double might not hold exactly.
 func Float(v any) (f float64, ok bool) { return value.Float(v) }

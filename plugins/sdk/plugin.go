@@ -14,28 +14,28 @@ type Plugin struct {
 	Name    string
 	Version string // in any form
 
-	// OnSend judges one message. It may change the message's Properties, which becomes part of the
-	// verdict. An error or a panic means that the message cannot be judged now; the gateway's
-	// configuration says what then happens.
+	// OnSend decides what happens to a message. It may change the message's Properties, which become
+	// part of the verdict. After an error or a panic, the gateway refuses the message or lets it pass,
+	// as configured.
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
 	// NeedsBody requests messages with their bodies, which takes more time.
 	NeedsBody bool
-	// Concurrency is how many messages of one batch are judged at the same time. The default, 1, is
-	// best for plugins that only compute. Different batches are always judged concurrently.
+	// Concurrency is the number of messages of one batch for which OnSend runs at the same time. The
+	// default, 1, is best for plugins that only compute. Different batches always run concurrently.
 	Concurrency int
 
-	// ContentTypes are the media types of Decode and Encode, in lower case and without parameters.
-	// A pattern such as application/*+avro matches several.
+	// ContentTypes are the media types for Decode and Encode, in lower case and without parameters. A
+	// pattern such as application/*+avro matches several.
 	ContentTypes []string
-	// Decode returns the value of a payload. An error means that the payload is invalid, unless it
-	// is ErrUnavailable.
+	// Decode returns the value of a payload. An error means that the payload is invalid, except for
+	// ErrUnavailable.
 	Decode func(ctx context.Context, contentType string, payload []byte) (any, error)
-	// Encode returns a value as a payload of contentType, which is one of ContentTypes.
+	// Encode returns v as a payload of contentType, which is one of ContentTypes.
 	Encode func(ctx context.Context, contentType string, v any) ([]byte, error)
 }
 
-// ErrUnavailable, or an error that wraps it, says that Decode or Encode failed for a reason other
-// than the input, so that a repetition may help.
+// ErrUnavailable, or an error that wraps it, means that Decode or Encode failed although the input
+// may be valid, so that the gateway may try again.
 var ErrUnavailable = errors.New("unavailable")
 
 func (p *Plugin) validate() error {
@@ -62,24 +62,25 @@ type Verdict struct {
 // Accept lets a message pass.
 var Accept = Verdict{}
 
-// Drop discards a message, whose sender gets no error. For a subscription's filter, it means that
-// the subscription gets no copy.
+// Drop discards a message; its sender gets no error. At stage Filter, the subscription gets no
+// copy.
 func Drop(reason string) Verdict { return Verdict{action: pb.Verdict_DROP, reason: reason} }
 
-// DeadLetter puts a message into the entity's dead-letter queue, with a reason and its description.
+// DeadLetter moves a message to the entity's dead-letter queue, with a reason and a description.
 func DeadLetter(reason, description string) Verdict {
 	return Verdict{action: pb.Verdict_DEAD_LETTER, reason: reason, description: description}
 }
 
-// Refuse refuses the send: the sender gets an error with reason and description, and nothing of a
-// batch is stored. A message that was forwarded, pulled or routed has no sender, so it goes to the
-// entity's dead-letter queue. Earlier gateways treat this verdict as a fault of the plugin.
+// Refuse makes the send fail: the sender gets an error with reason and description, and the gateway
+// stores no message of the batch. If the message was forwarded, pulled or routed, it goes to the
+// entity's dead-letter queue instead. Gateways before this verdict treat it as a fault of the
+// plugin.
 func Refuse(reason, description string) Verdict {
 	return Verdict{action: pb.Verdict_REFUSE, reason: reason, description: description}
 }
 
-// To sends a message to these queues and topics instead of its own destination.
+// To sends a message to these queues and topics instead of its destination.
 func To(entities ...string) Verdict { return Verdict{routes: entities} }
 
-// Also sends a message to these queues and topics, and to its own destination.
+// Also sends a message to its destination and to these queues and topics.
 func Also(entities ...string) Verdict { return Verdict{routes: entities, beside: true} }

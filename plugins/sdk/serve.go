@@ -15,12 +15,12 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// gcPercent is used unless GOGC is set. With a heap this small, the garbage collector's default
-// would take a tenth of the CPU.
+// gcPercent applies unless GOGC is set. With such a small heap, the default of the garbage
+// collector would use a tenth of the CPU.
 const gcPercent = 400
 
-// Serve serves the gateway that has started the program. It does not return. The main function of a
-// plugin needs nothing else.
+// Serve serves the gateway that has started the program, and does not return. A plugin's main
+// function needs nothing else.
 func Serve(p Plugin) {
 	if err := p.validate(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -56,7 +56,7 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return Register(s, r.p)
 }
 
-// GRPCClient fails, because package sdk does not call plugins.
+// GRPCClient returns an error, because package sdk only serves plugins.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("package sdk cannot call a plugin: it only serves plugins")
+	return nil, errors.New("package sdk cannot call a plugin: use package host")
 }

@@ -19,7 +19,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames limits the frames of a stream in progress. The gateway sends fewer.
+// maxFrames limits the unanswered frames of a stream. The gateway sends fewer.
 const maxFrames = 64
 
 type worker struct {
@@ -27,7 +27,7 @@ type worker struct {
 	p Plugin
 }
 
-// Register adds a plugin to a gRPC server, for programs that already have one. Others call Serve.
+// Register adds a plugin to the gRPC server of a program that has one. Other programs call Serve.
 func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 	return d, nil
 }
 
-// patience is how long the requests of a frame wait for an earlier one.
+// patience is how long an answer waits for others of its frame.
 const patience = 2 * time.Millisecond
 
 func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]) error {
@@ -69,15 +69,15 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 			w.respondAll(stream.Context(), in.Requests, func(out []*pb.Response) {
 				sending.Lock()
 				defer sending.Unlock()
-				_ = stream.Send(&pb.Responses{Responses: out}) // Recv reports the error, because the stream has ended
+				_ = stream.Send(&pb.Responses{Responses: out}) // ignore the error: the stream has ended, and Recv reports this
 			})
 			return nil
 		})
 	}
 }
 
-// If a request takes long, respondAll sends the answers so far, and another goroutine continues
-// with the rest.
+// respondAll answers the requests of a frame, in one goroutine. If a request takes longer than
+// patience, respondAll sends the answers so far, and starts another goroutine for the rest.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})
@@ -116,7 +116,7 @@ func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send fu
 	send(out)
 }
 
-// respond turns a panic into a failure.
+// respond answers a request. A panic becomes a failure.
 func (w *worker) respond(ctx context.Context, r *pb.Request) (out *pb.Response) {
 	defer func() {
 		if p := recover(); p != nil {

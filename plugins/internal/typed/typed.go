@@ -1,5 +1,5 @@
-// Package typed converts between values of the plugin contract and values of core/value. Gateway
-// and SDK use it.
+// Package typed converts between values of the plugin contract and values of core/value, for the
+// gateway and the SDK.
 package typed
 
 import (
@@ -13,7 +13,7 @@ import (
 
 const maxDepth = 32
 
-// v comes from another program, so Of checks it.
+// Of checks v, because v comes from another program.
 func Of(v *pb.Value) (any, error) {
 	var c converter
 	out := c.of(v)
@@ -32,7 +32,7 @@ func From(v any) (*pb.Value, error) {
 	return out, nil
 }
 
-// converter keeps the first error; after it, results must not be used.
+// converter keeps its first error. After that, its results are meaningless.
 type converter struct {
 	depth int
 	err   error
@@ -44,7 +44,7 @@ func (c *converter) fail(format string, args ...any) {
 	}
 }
 
-// enter reports whether the next level of nesting is allowed.
+// enter reports whether the value may have another level of nesting.
 func (c *converter) enter() bool {
 	if c.depth++; c.depth > maxDepth {
 		c.fail("the value is nested deeper than 32 levels")
@@ -126,7 +126,7 @@ func (c *converter) ranged(v, least, most int64, name string) int64 {
 	return v
 }
 
-// sized returns b, or fails if b does not have n bytes.
+// sized returns b if it has n bytes, and otherwise fails.
 func (c *converter) sized(b []byte, n int, name string) []byte {
 	if len(b) != n {
 		c.fail("a value of the type %s has %d bytes instead of %d", name, len(b), n)
@@ -236,7 +236,7 @@ func (c *converter) fromAll(vs []any) []*pb.Value {
 	return out
 }
 
-// zeros are for arrays without elements. They must not be changed.
+// zeros are the values that give empty arrays their type. They must not be changed.
 var zeros = map[value.Kind]*pb.Value{}
 
 func init() {
@@ -245,5 +245,5 @@ func init() {
 	}
 }
 
-// Text replaces invalid UTF-8 in s, because one invalid byte would end the stream.
+// Text replaces invalid UTF-8 in s: protobuf refuses to encode it, which would end the stream.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
