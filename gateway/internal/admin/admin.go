@@ -37,7 +37,7 @@ import (
 type Options struct {
 	Directory *namespaces.Directory
 	Broker    *intercept.Front
-	Served    func(namespaceID string) *Served // returns nil if the namespace is not served
+	Served    func(namespaceID string) *Served // returns nil if this gateway does not serve the namespace
 	Clients   *clients.Registry
 	History   *history.History
 	Process   *Process
@@ -74,8 +74,8 @@ func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 type call struct {
 	*http.Request
 	id     core.Identity
-	path   string // the path after the endpoint, without outer slashes
-	status int    // of the answer; 0 means 200
+	path   string // the path below the endpoint, without slashes at its ends
+	status int    // HTTP status of the answer; 0 means 200
 	memory *fair.Share
 }
 
@@ -85,7 +85,7 @@ func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads a body of up to most bytes. Their memory counts towards that of messages in
+// gather reads a body of up to most bytes. The body counts toward the memory of messages in
 // progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
@@ -123,13 +123,13 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	return nil
 }
 
-// Routes returns the handlers by path. A path that ends with a slash stands for all paths below it.
+// Routes returns the handlers by path. A path that ends in a slash matches all paths below it.
 func (a *API) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{}
 	for _, e := range []struct {
 		path    string
-		below   bool   // also serve the paths below path
-		methods string // as in the header Allow; "" if answer checks the method
+		below   bool   // the endpoint also serves the paths below path
+		methods string // as in the header Allow; "" if the endpoint checks the method itself
 		rights  func(core.Identity) error
 		answer  func(*call) (any, error)
 	}{
@@ -194,8 +194,8 @@ func (a *API) Routes() map[string]http.Handler {
 }
 
 // authenticate accepts a token, the connection's certificate or, for GET, a policy's name and key
-// as user and password, because monitors cannot sign tokens. An operator may name another
-// namespace.
+// as user and password, because monitoring systems cannot sign tokens. An operator may name another
+// namespace in the header NamespaceHeader.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
@@ -219,7 +219,7 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 
 func manages(id core.Identity) error { return id.Check(core.Manage, "", time.Now()) }
 
-// operates refuses clients without Manage on the gateway's own namespace.
+// operates refuses clients without the right Manage on the gateway's own namespace.
 func (a *API) operates(id core.Identity) error {
 	if a.isOperator(id) {
 		return nil
@@ -236,10 +236,10 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	if n := a.Served(id.NamespaceID()); n != nil {
 		return n, nil
 	}
-	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it was deleted meanwhile
+	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // it has been deleted in the meantime
 }
 
-// started requires Manage.
+// started returns the client's namespace. The client needs the right Manage.
 func (a *API) started(c *call) (*Served, error) {
 	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil {
 		return nil, err
@@ -256,8 +256,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened returns the queue or subscription in c.path, on which the client must have Listen. kinds
-// and path are for the error about any other c.path.
+// listened returns the queue or subscription in c.path, on which the client needs the right Listen.
+// kinds and path describe valid paths in the error about another c.path.
 func (a *API) listened(c *call, kinds, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
@@ -273,7 +273,7 @@ func write(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(answer) // ignore the error: the client may have disconnected
 }
 
 type methodError struct {
@@ -287,8 +287,8 @@ func wrongMethod(methods string) error {
 	return &methodError{core.Refuse(core.NotAllowed, "The method is not allowed for this resource: use %s.", methods), methods}
 }
 
-// refuse shows the client the text of a core.Refusal. Of other errors the client gets only the
-// tracking id under which they are logged.
+// refuse answers with an error. The client gets the text of a core.Refusal; for other errors, it
+// gets only the tracking id under which the gateway logs them.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking, code := refusals.NewTracking(), core.CodeOf(err)
 	told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}

@@ -15,7 +15,7 @@ type Archive interface {
 	Close()
 }
 
-// backup sends a backup. If that fails, it breaks the connection, so that the client notices.
+// backup sends a backup. If it fails, it breaks the connection, so that the client notices.
 func (a *API) backup(c *call) (any, error) {
 	rate, err := c.number("limit-rate", 0, 1, math.MaxInt)
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *API) backup(c *call) (any, error) {
 type paced struct {
 	ctx   context.Context
 	to    io.Writer
-	rate  int64 // bytes per second; 0 for no limit
+	rate  int64 // limit in bytes per second; 0 means no limit
 	began time.Time
 	n     int64
 }

@@ -10,7 +10,7 @@ import (
 
 func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
 
-// clock shows or moves the time. It answers when everything that is due at the new time is done.
+// clock shows or moves the time of a namespace. It answers after everything due by the new time.
 func (a *API) clock(c *call, name string) (any, error) {
 	switch c.Method {
 	case http.MethodGet:

@@ -12,16 +12,16 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// maxDeposit bounds a deposit, in bytes: the largest message, in base64, and its properties.
+// maxDeposit is the limit of a body in bytes: the largest message, in base64, and its properties.
 const maxDeposit = (core.MaxMessageSizeKB<<10)/3*4 + 1<<20
 
-// deposit requires Manage on the entity.
+// deposit stores messages in an entity. The client needs the right Manage on it.
 func (a *API) deposit(c *call) (any, error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil {
 		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic, subscription or dead-letter queue: use POST %sNAME.", c.path, api.DepositPath)
 	}
-	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // checked before the body takes memory
+	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // check before the body takes memory
 		return nil, err
 	}
 	body, err := c.gather(maxDeposit)

@@ -19,7 +19,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 	return n.Metrics, nil
 }
 
-// count requires Listen on the entity.
+// count counts an entity's messages. The client needs the right Listen on the entity.
 func (a *API) count(c *call) (any, error) {
 	e, n, err := a.listened(c, "a queue, topic or subscription", api.CountersPath)
 	if err != nil {
@@ -28,7 +28,7 @@ func (a *API) count(c *call) (any, error) {
 	return n.Counters.Read(c.Context(), e)
 }
 
-// explain requires Manage on the entity.
+// explain returns the history of a message. The client needs the right Manage on its entity.
 func (a *API) explain(c *call) (any, error) {
 	number, err := c.number("sequence-number", 0, 0, math.MaxInt)
 	if err != nil {
@@ -44,11 +44,11 @@ func (a *API) explain(c *call) (any, error) {
 	return api.AccountOf(c.id.Namespace(), &account), nil
 }
 
-// Every tier lets one call remove leastPurge messages. After a call that removed fewer, only
-// messages that have just arrived can be left.
+// leastPurge is the number of messages that one call can remove in every tier. After a call that
+// removed fewer, only messages that have just arrived can be left.
 const leastPurge = 500
 
-// purge requires Listen on the entity.
+// purge removes the messages of an entity. The client needs the right Listen on the entity.
 func (a *API) purge(c *call) (any, error) {
 	later := time.Now().Add(core.KeyLife)
 	total, last := 0, false
@@ -65,7 +65,7 @@ func (a *API) purge(c *call) (any, error) {
 		case c.Context().Err() != nil:
 			return nil, c.Context().Err()
 		}
-		last = n < leastPurge // n is small at the end; one more call shows whether a partition failed
+		last = n < leastPurge // a small n means the end; one more call shows whether a partition failed
 	}
 }
 
@@ -85,7 +85,7 @@ func (a *API) entities(c *call) (any, error) {
 	for _, topic := range topics {
 		list.Entities = append(list.Entities, topic)
 		subscriptions, err := a.listEntities(c, core.Listing{Kind: core.Subscription, Topic: topic.Name})
-		if err != nil && core.CodeOf(err) != core.NotFound { // the topic may have been deleted meanwhile
+		if err != nil && core.CodeOf(err) != core.NotFound { // the topic may have been deleted in the meantime
 			return nil, err
 		}
 		list.Entities = append(list.Entities, subscriptions...)

@@ -18,8 +18,8 @@ import (
 
 const movedAtOnce = 16
 
-// move moves, dead-letters, activates or removes messages. To activate them, clients need Manage on
-// their entity; for all else, Listen on that entity and Manage on the target.
+// move moves, dead-letters, activates or removes messages. To activate them, the client needs the
+// right Manage on their entity; otherwise, Listen on their entity and Manage on the target.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -83,7 +83,7 @@ func activate(c *call, n *Served, source core.Address, r *api.MoveRequest) (any,
 	return &answer, nil
 }
 
-// may checks the right first, so that a client without it does not learn whether the entity exists.
+// may checks the right first, so that clients without it do not learn whether the entity exists.
 func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
@@ -96,7 +96,7 @@ type mover struct {
 	served  *Served
 	id      core.Identity
 	from    core.Address
-	prefix  string // beginning of the transit.Keys by which the target recognizes a repeated move
+	prefix  string // with which transit.Keys begin: by these, the target recognizes a repeated move
 	request *api.MoveRequest
 	outcome core.Settlement
 	answer  api.Moved
@@ -104,8 +104,8 @@ type mover struct {
 
 const maxForwards = 4
 
-// check validates the request. It refuses a target that is the source, or that might drop a message
-// as a duplicate.
+// check validates the request. The target must not be the source, and must not detect duplicates
+// unless the messages get new ids.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -147,7 +147,7 @@ func (m *mover) check(ctx context.Context) (err error) {
 }
 
 // inSessions moves messages under the locks of their sessions. It refuses messages whose session a
-// receiver holds.
+// receiver has locked.
 func (m *mover) inSessions(ctx context.Context) error {
 	ids, numbers, err := m.sessions(ctx)
 	if err != nil {
@@ -176,8 +176,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions returns the ids of the messages' sessions, by their first messages, and the numbers of
-// the messages in each.
+// sessions returns the ids of the messages' sessions, ordered by first message, and the numbers of
+// the messages in each session.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -190,7 +190,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 			return nil, nil, err
 		}
 		last := left[run-1]
-		if len(ds) > 0 { // the page may be incomplete
+		if len(ds) > 0 { // the page may contain fewer messages than exist
 			last = min(last, ds[len(ds)-1].SequenceNumber)
 		}
 		for ; len(left) > 0 && left[0] <= last; left = left[1:] {
@@ -209,7 +209,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// If the client disconnects, all still moves the messages that it has locked.
+// all moves messages in pages. If the client disconnects, it still moves those that it has locked.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {
@@ -223,8 +223,8 @@ func (m *mover) refuse(number int64, why string) {
 	m.answer.Refused = append(m.answer.Refused, api.NotMoved{Number: number, Error: why})
 }
 
-// some locks the messages that are available, stores copies, and completes the messages. If it is
-// interrupted before the last step, the locks end; for a day, the copies' transit.Keys prevent
+// some locks the messages that are available, stores copies, and completes the messages. If it
+// fails before the last step, the locks expire. For a day, the transit.Keys of the copies keep
 // another move from storing them again.
 func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error {
 	var session *core.SessionLock
@@ -302,9 +302,9 @@ func (m *mover) copied(d *core.Delivery) *core.Message {
 	return &x
 }
 
-// testRules requires Manage on the topic.
+// testRules tests rules with a message. The client needs the right Manage on the topic.
 func (a *API) testRules(c *call) (any, error) {
-	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // checked before the body takes memory
+	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // check before the body takes memory
 		return nil, err
 	}
 	body, err := c.gather(maxDeposit)
@@ -339,7 +339,7 @@ func (a *API) testRules(c *call) (any, error) {
 
 const maxJudgements = 1000
 
-// damaged requires Listen on the entity.
+// damaged lists damaged messages. The client needs the right Listen on their entity.
 func (a *API) damaged(c *call) (any, error) {
 	from, top, err := c.page("from", math.MaxInt)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// namespaces lets operators do everything. Other clients with Manage are limited to their own
-// namespace, which they may not change or delete.
+// namespaces lets operators do everything. Other clients with the right Manage see only their own
+// namespace, and may not change or delete it.
 func (a *API) namespaces(c *call) (any, error) {
 	name, operation, _ := strings.Cut(c.path, "/")
 	operator := a.isOperator(c.id)
@@ -70,7 +70,7 @@ func fixed(err error, methods string) error {
 	return err
 }
 
-// put creates a namespace or, without If-None-Match: *, changes an existing one.
+// put creates a namespace, or changes an existing one unless the request has If-None-Match: *.
 func (a *API) put(c *call, name string) (any, error) {
 	var request api.NamespaceRequest
 	if err := c.read(&request, `{"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}`); err != nil {
@@ -87,7 +87,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	about, err := a.Directory.Create(c.Context(), created)
 	if errors.Is(err, core.AlreadyExists) && c.Header.Get("If-None-Match") != "*" {
 		about, changed := a.Directory.Change(c.Context(), name, func(n *core.Namespace) error { return apply(&request, n) })
-		if core.CodeOf(changed) != core.NotFound { // NotFound: the namespace is new, and the conflict is about a host
+		if core.CodeOf(changed) != core.NotFound { // NotFound: the namespace does not exist, so another one has the host
 			return a.describe(c, &about, true), changed
 		}
 	}
@@ -175,7 +175,7 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	}
 	for _, p := range about.Policies {
 		policy := api.Policy{Name: p.Name, Rights: p.Rights.String()}
-		if !about.Fixed { // keys of the configuration are not shown
+		if !about.Fixed { // do not show keys from the configuration
 			policy.PrimaryKey, policy.SecondaryKey = p.PrimaryKey, p.SecondaryKey
 			policy.ConnectionString = a.byPolicy(c.Request, &p)
 			policy.HostConnectionString = byHost(c.Request, &p, n.Hosts[len(n.Hosts)-1])
@@ -185,9 +185,9 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy returns a connection string whose host selects no namespace, so that the policy selects
-// it. The host is that of the request or, if the request was sent to a namespace's host below
-// .localhost, localhost. For another namespace's host, byPolicy returns "".
+// byPolicy returns a connection string for any host of the gateway: its policy selects the
+// namespace. The string has the request's host, but localhost for the namespace's own host below
+// .localhost. If the request was sent to another namespace's host, byPolicy returns "".
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)

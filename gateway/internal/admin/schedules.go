@@ -34,7 +34,7 @@ func (a *API) schedules(c *call) (any, error) {
 }
 
 func putSchedule(c *call, n *Served) (any, error) {
-	var request core.ScheduleState // in the form in which GET answers
+	var request core.ScheduleState // in the form of the answer to GET
 	if err := c.read(&request, `{"cron": "0 6 * * MON-FRI", "zone": "Europe/Berlin", "entity": "orders", "message": {"body": "hello"}}`); err != nil {
 		return nil, err
 	}

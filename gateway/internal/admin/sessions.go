@@ -51,7 +51,7 @@ func (c *call) page(first string, most int) (from, top int, err error) {
 	return from, top, err
 }
 
-// number returns a parameter of the query, or absent.
+// number returns a parameter of the query, or absent if the query lacks it.
 func (c *call) number(name string, absent, least, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {
@@ -72,7 +72,7 @@ func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
 }
 
-// sessionsOf adds the holders. It searches the connections only if a session is locked.
+// sessionsOf adds the holders of locked sessions, which it finds among the connections.
 func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
 	told := make([]api.Session, len(all))
 	held := false
@@ -88,7 +88,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 		return told
 	}
 	holders, err := a.Clients.Holders(c.Context(), c.id, e.Name)
-	if err != nil { // the client has no right to see the holders
+	if err != nil { // the client may not see the connections
 		return told
 	}
 	for i := range told {
@@ -99,7 +99,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	return told
 }
 
-// setState sets the state under the session's lock, like a receiver, or ends a receiver's lock.
+// setState locks the session, as a receiver does, and sets its state. Or it ends a receiver's lock.
 func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	var request api.SessionState
 	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {
@@ -123,7 +123,7 @@ func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	}
 	var state []byte
 	if request.State != nil {
-		state = append([]byte{}, *request.State...) // an empty state is not the same as none
+		state = append([]byte{}, *request.State...) // an empty state differs from no state
 	}
 	err = s.SetState(c.Context(), state)
 	s.Close()

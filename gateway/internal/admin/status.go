@@ -128,7 +128,7 @@ func (a *API) reload(c *call) (any, error) {
 	if err := c.read(&request, `{"sha256": "…"}`); err != nil {
 		return nil, err
 	}
-	// The reload continues if the client disconnects.
+	// The reload continues even if the client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), reloadTimeout)
 	defer cancel()
 	if err := a.Plugins.Reload(ctx, c.path, request.SHA256); err != nil {

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// tapBeat is how often an idle client gets an empty line.
+	// tapBeat is the interval of the empty lines that an idle client gets.
 	tapBeat     = 15 * time.Second
 	tapPatience = 30 * time.Second
 )
 
-// tap streams the messages that clients send to a queue or topic, on which the reader needs Listen.
+// tap streams what clients send to a queue or topic. Its reader needs the right Listen.
 func (a *API) tap(c *call) (any, error) {
 	address, err := c.may(core.Listen, c.path, api.TapPath)
 	if err != nil {
@@ -71,7 +71,7 @@ func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string
 	}()
 	lines := json.NewEncoder(patient{w, control})
 	for { // the first flush tells the client that the tap is open
-		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // fails in tests whose writer has no deadlines
+		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // ignore the error: writers of tests have no deadlines
 		if control.Flush() != nil {
 			return
 		}
@@ -98,7 +98,7 @@ type patient struct {
 }
 
 func (p patient) Write(line []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // fails in tests whose writer has no deadlines
+	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // ignore the error: writers of tests have no deadlines
 	return p.ResponseWriter.Write(line)
 }
 

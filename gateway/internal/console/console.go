@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Path begins the paths of the page's assets. No entity's name can contain a $.
+// Path is the prefix of the paths of the page's assets. Names of entities cannot contain a $.
 const Path = "/$crosstown/console/"
 
 //go:embed assets
@@ -26,8 +26,8 @@ var embedded embed.FS
 type Console struct {
 	page   []byte
 	etag   string
-	policy string            // Content-Security-Policy up to connect-src
-	base   string            // Path with the hash of all assets, so that browsers cache them forever
+	policy string            // Content-Security-Policy, whose end is connect-src
+	base   string            // Path with a hash of all assets, so that browsers may cache them forever
 	assets map[string]*asset // by path below base
 }
 
@@ -53,7 +53,7 @@ func New() *Console {
 		return nil
 	})
 	if err != nil {
-		panic("console: " + err.Error()) // the binary is broken
+		panic("console: " + err.Error()) // the binary lacks its embedded files
 	}
 	hash := hex.EncodeToString(all.Sum(nil)[:8])
 	c.base = Path + hash
@@ -64,7 +64,7 @@ func New() *Console {
 	return c
 }
 
-// preloads lists every module, so that a browser requests all at once.
+// preloads links to every module, so that browsers request all modules at once.
 func (c *Console) preloads() string {
 	var lines []string
 	for name := range c.assets {
@@ -76,11 +76,11 @@ func (c *Console) preloads() string {
 	return strings.Join(lines, "\n")
 }
 
-// importMap is the only inline script: module names cannot be mapped otherwise.
+// importMap matches the only inline script: browsers accept maps of module names only inline.
 var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 
-// policy returns a Content-Security-Policy: only files of this gateway, data: images and the import
-// map are allowed.
+// policy returns a Content-Security-Policy that allows only files of this gateway, data: images and
+// the import map.
 func policy(page string) string {
 	var inline string
 	if m := importMap.FindStringSubmatch(page); m != nil {
@@ -92,7 +92,7 @@ func policy(page string) string {
 		"require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 }
 
-// ordinaryHost matches hosts that a Content-Security-Policy may contain unchanged.
+// ordinaryHost matches hosts that need no escapes in a Content-Security-Policy.
 var ordinaryHost = regexp.MustCompile(`^[A-Za-z0-9.\-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
 
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +122,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	policy := c.policy
-	if ordinaryHost.MatchString(r.Host) { // in some browsers, 'self' does not cover ws:
+	if ordinaryHost.MatchString(r.Host) { // some browsers do not apply 'self' to ws:
 		policy += " ws://" + r.Host + " wss://" + r.Host
 	}
 	h.Set("Content-Security-Policy", policy)
@@ -149,7 +149,7 @@ var noTime time.Time
 type asset struct {
 	contentType string
 	content     []byte
-	compressed  func() []byte // gzip, on first use
+	compressed  func() []byte // the gzip form, made for the first request that accepts it
 }
 
 func newAsset(contentType string, content []byte) *asset {

@@ -1,6 +1,6 @@
-// Package devca stores a development certificate authority and a server certificate in a directory,
-// and creates both on first use. The authority remains, so that users need to trust it only once. A
-// new server certificate replaces one that lacks a host or port, or that expires soon.
+// Package devca keeps a development certificate authority and a server certificate in a directory,
+// and creates both on first use. It keeps the authority, so that users need to trust it only once.
+// It replaces the server certificate if that lacks a host or port, or expires soon.
 package devca
 
 import (
@@ -27,8 +27,8 @@ import (
 
 const (
 	caFile     = "ca.pem"     // everyone may read it
-	caKeyFile  = "ca.key.pem" // the authority's key and certificate
-	serverFile = "server.pem" // the server's key and certificate
+	caKeyFile  = "ca.key.pem" // key and certificate of the authority
+	serverFile = "server.pem" // key and certificate of the server
 )
 
 // Apple's platforms refuse server certificates of more than 825 days.
@@ -36,20 +36,20 @@ const (
 	caLifetime     = 10 * 365 * 24 * time.Hour
 	serverLifetime = 825*24*time.Hour - backdate
 	renewBefore    = 60 * 24 * time.Hour
-	backdate       = time.Hour // for peers whose clock is slow
+	backdate       = time.Hour // allows for peers with slow clocks
 )
 
 type Options struct {
 	Hosts []string
-	// Ports add names HOST:PORT, because go-amqp verifies a certificate against both host and port.
+	// Ports adds names HOST:PORT, because go-amqp compares certificates with host and port together.
 	Ports []string
 	Now   func() time.Time
 }
 
 type Authority struct {
-	PEM         []byte          // the authority's certificate
-	Path        string          // file with PEM
-	Certificate tls.Certificate // the server's, with its key
+	PEM         []byte          // certificate of the authority
+	Path        string          // path of the file that contains PEM
+	Certificate tls.Certificate // certificate and key of the server
 
 	ca tls.Certificate
 	o  Options
@@ -57,7 +57,8 @@ type Authority struct {
 
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open opens or creates dir's files, or replaces old ones. Concurrent processes get one authority.
+// Open opens the files in dir, and creates or replaces them if necessary. If several processes do
+// this at once, they get the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -82,7 +83,7 @@ func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	return &server, nil
 }
 
-// CA returns the authority's certificate in PEM, and creates the authority if there is none.
+// CA returns the authority's certificate in PEM. It creates the authority if necessary.
 func CA(dir string) ([]byte, error) {
 	ca, err := openCA(dir, time.Now())
 	if err != nil {
@@ -139,7 +140,7 @@ func newCA(now time.Time) (tls.Certificate, error) {
 func openServer(dir string, ca *tls.Certificate, o Options) (tls.Certificate, error) {
 	names, addresses := subjects(o)
 	path := filepath.Join(dir, serverFile)
-	// A new certificate replaces a file that is missing, is damaged or does not fit the options.
+	// Keep the certificate in the file if it fits the options. Otherwise replace it.
 	if held, err := readPair(path); err == nil && serves(held.Leaf, ca.Leaf, names, addresses, o.Now()) {
 		return held, nil
 	}

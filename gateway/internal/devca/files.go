@@ -13,9 +13,9 @@ const (
 	certBlock = "CERTIFICATE"
 )
 
-// pairPEM encodes a certificate and its key for one file, so that both always match.
+// pairPEM encodes a certificate and its key for one file, so that the two always match.
 func pairPEM(c *tls.Certificate) []byte {
-	key, _ := x509.MarshalPKCS8PrivateKey(c.PrivateKey) // a key that was created or read can be encoded
+	key, _ := x509.MarshalPKCS8PrivateKey(c.PrivateKey) // no error: all keys here can be encoded
 	return append(pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: key}), certificatePEM(c)...)
 }
 
@@ -30,7 +30,7 @@ func readPair(path string) (tls.Certificate, error) {
 	}
 	parsed, err := tls.X509KeyPair(data, data)
 	if err != nil {
-		err = fmt.Errorf("%s: %w: remove the file, and the gateway creates a new one", path, err)
+		err = fmt.Errorf("%s is not a valid certificate with its key (%w): remove the file, and the gateway creates a new one", path, err)
 	}
 	return parsed, err
 }

@@ -16,19 +16,16 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// AppServicePath is the path in IDENTITY_ENDPOINT.
+// AppServicePath is the path of the address that clients get in IDENTITY_ENDPOINT.
 const AppServicePath = "/msi/token"
 
 const maxForm = 64 << 10
 
-// Handler answers the SDKs' credentials:
-//   - ManagedIdentityCredential as in App Service, with the secret in
-//     X-IDENTITY-HEADER,
-//   - ManagedIdentityCredential as on a virtual machine, with "Metadata: true",
-//   - ClientSecretCredential, with the secret as its client secret.
-//
-// The client id chooses the role: sender or receiver; any other id is an owner. Requests that a web
-// page could make a browser send are refused.
+// Handler answers these credentials of the SDKs: ManagedIdentityCredential of App Service, with the
+// secret in X-IDENTITY-HEADER; ManagedIdentityCredential of a virtual machine, with "Metadata:
+// true"; and ClientSecretCredential, with the secret as client secret. The client id selects the
+// role: sender, receiver or, for any other id, owner. Handler refuses requests that a web page
+// could make a browser send.
 func (i *Identity) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+AppServicePath, i.appService)
@@ -37,7 +34,7 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A page's owner can let the page's domain name, then in Host, resolve to this machine.
+		// A web page's domain may resolve to this machine: then Host has the domain.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint directly at localhost or an IP address, not through a proxy.")
 			return
@@ -70,7 +67,7 @@ func (i *Identity) virtualMachine(w http.ResponseWriter, r *http.Request) {
 	i.managed(w, r)
 }
 
-// managed answers in the format of managed identities, where numbers are texts.
+// managed answers as the endpoints of managed identities do: with numbers in strings.
 func (i *Identity) managed(w http.ResponseWriter, r *http.Request) {
 	resource, client := r.FormValue("resource"), r.FormValue("client_id")
 	if resource == "" {
@@ -94,7 +91,7 @@ func (i *Identity) managed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// clientSecret implements the client credentials grant (RFC 6749 §4.4) like Microsoft Entra.
+// clientSecret implements the client credentials grant (RFC 6749 §4.4) as Microsoft Entra does.
 func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	client, secret := r.PostFormValue("client_id"), r.PostFormValue("client_secret")
@@ -158,7 +155,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store") // RFC 6749 §5.1
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
+	_ = json.NewEncoder(w).Encode(v) // ignore the error: the client may have disconnected
 }
 
 func (i *Identity) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) error {

@@ -46,8 +46,8 @@ type Identity struct {
 	secret string
 }
 
-// Open reads the key in dir, or creates it, so that tokens stay valid after a restart: clients keep
-// tokens until they expire.
+// Open reads or creates the key in dir. With the same key after a restart, the tokens that clients
+// keep remain valid.
 func Open(dir string) (*Identity, error) {
 	path := filepath.Join(dir, keyFile)
 	der, err := readKey(path)
@@ -77,7 +77,7 @@ func Open(dir string) (*Identity, error) {
 		return nil, fmt.Errorf("cannot open the key of the development identity: %w", err)
 	}
 	mac := hmac.New(sha256.New, der)
-	_, _ = mac.Write([]byte("secret of the token endpoint")) // never fails
+	_, _ = mac.Write([]byte("secret of the token endpoint")) // Write returns no error
 	return &Identity{signer, public, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])}, nil
 }
 
@@ -93,7 +93,7 @@ func readKey(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// makeKey creates the key file atomically. Of concurrent processes, the first one wins.
+// makeKey creates the key file atomically. If several processes do this at once, the first wins.
 func makeKey(dir, path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -113,7 +113,7 @@ func makeKey(dir, path string) error {
 	return err
 }
 
-// Secret returns the secret that clients send if they can.
+// Secret returns the secret that clients must send, except as on a virtual machine.
 func (i *Identity) Secret() string { return i.secret }
 
 func (i *Identity) Keys() *jose.JSONWebKeySet {

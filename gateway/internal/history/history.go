@@ -1,6 +1,6 @@
-// Package history counts, for the charts of the console, the messages that entered and left the
-// entities that this gateway uses, its namespaces, and the gateway itself. It delays no message: it
-// reads existing counters, and lets the store count what has changed.
+// Package history counts messages for the charts of the console: those that entered and left the
+// entities that this gateway uses, its namespaces, and the gateway itself. It does not delay
+// messages: it reads existing counters, and lets the store count what has changed.
 package history
 
 import (
@@ -18,14 +18,14 @@ import (
 
 const (
 	Interval = 10 * time.Second
-	// followTime is how long an entity is counted after its last use: each minute if its counts may
-	// change without use, and otherwise every quietInterval.
+	// followTime is how long the gateway counts an entity after its last use: every minute if its
+	// counts may change without use, otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long an unused entity keeps its history, even after MaxSeries is reached.
+	// keepTime is how long an unused entity keeps its history when the number of series is MaxSeries.
 	keepTime  = 10 * time.Minute
 	countTime = 5 * time.Second
-	// MaxSeries bounds the entities and namespaces with a history. All their samples take 29 MB.
+	// MaxSeries limits the entities and namespaces with a history. The samples of all take 29 MB.
 	MaxSeries = 500
 )
 
@@ -39,9 +39,9 @@ type History struct {
 	measure func(context.Context) Vitals
 
 	mu     sync.Mutex
-	spaces map[string]*space // by namespace
-	series int               // of all namespaces
-	full   time.Time         // when MaxSeries last prevented a new series
+	spaces map[string]*space // by name of the namespace
+	series int               // number of series in all namespaces
+	full   time.Time         // when the limit MaxSeries last prevented a series
 	whole  series            // of the whole gateway
 	vitals kept[Vitals]
 }
@@ -51,12 +51,12 @@ type space struct {
 	series map[string]*series // by the entity's folded name; "" for the namespace
 }
 
-// New returns a History. Its method Run calls measure at every Interval.
+// New returns a History. Its method Run calls measure in each Interval.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }
 
-// Add follows the entities of a namespace until the caller calls remove.
+// Add counts the messages of a namespace, which s reads, until the caller calls remove.
 func (h *History) Add(namespace string, s Source) (remove func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +107,7 @@ func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
 func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	grown := map[string]bool{} // by folded name
+	grown := map[string]bool{} // by folded name of the entity
 	x.source.Grown(func(name string, accepted int64) {
 		k := core.FoldName(name)
 		grown[k] = true
@@ -136,7 +136,8 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	return names
 }
 
-// follow creates the series if necessary. It returns nil if there are MaxSeries others.
+// follow returns an entity's series, or creates one unless there are MaxSeries; then it returns
+// nil.
 func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	if s := x.series[k]; s != nil {
 		return s
@@ -200,8 +201,8 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 	}
 }
 
-// Of returns samples of an entity or, for "", of the namespace, the oldest first. If an
-// entity has no history yet, Of begins one.
+// Of returns the samples of an entity or, for "", of the namespace, the oldest first. It begins a
+// history if the entity has none.
 func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 	now := time.Now()
 	x, s := h.look(namespace, entity, now)
@@ -233,15 +234,15 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 	return x, s
 }
 
-// Vitals returns the oldest sample first.
+// Vitals returns the gateway's own samples, the oldest first.
 func (h *History) Vitals() []Vitals {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.vitals.all(time.Now())
 }
 
-// Rates returns how many messages a second, over all namespaces, have recently entered queues and
-// topics (in) and left queues (out).
+// Rates returns how many messages a second have recently entered queues and topics (in) and left
+// queues (out), over all namespaces.
 func (h *History) Rates() (in, out float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

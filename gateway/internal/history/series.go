@@ -14,8 +14,8 @@ const (
 	coarse        = time.Minute
 )
 
-// Sample has what an entity held, and what it had received and delivered since its history began.
-// Between two samples with a longer interval than usual, nothing changed.
+// Sample has the counts of an entity, and its arrivals and departures since its history began. If
+// two samples are far apart, nothing changed between them.
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64
@@ -26,8 +26,8 @@ func (s Sample) at() uint32 { return s.At }
 
 type Vitals struct {
 	At        uint32  // Unix seconds
-	LatencyMS float64 // of the store
-	InUse     int64   // bytes of the process
+	LatencyMS float64 // latency of the store
+	InUse     int64   // memory of the process in bytes
 	Messages  int64   // bytes of messages in progress
 }
 
@@ -35,20 +35,20 @@ func (v Vitals) at() uint32 { return v.At }
 
 type series struct {
 	name    string
-	used    time.Time // when messages last came or left, or a client read the history
+	used    time.Time // when a message last arrived or left, or a client read the history
 	asked   time.Time
 	counted time.Time
 
-	accepted int64 // by the gateway, since the last reading
-	stirs    bool  // counts may change without use: a message is locked or scheduled, or came recently
+	accepted int64 // accepted by this gateway since the last sample
+	stirs    bool  // counts may change without use, because a message is locked or scheduled, or arrived recently
 
 	enqueued, active, scheduled int64 // from the last count
 	last                        Sample
 	samples                     kept[Sample]
 }
 
-// take adds a sample, and returns how many messages have come and left since the previous count. A
-// scheduled message comes when it is scheduled, and again when it becomes active.
+// take adds a sample, and returns how many messages came and left since the last count. A scheduled
+// message comes twice: when it is scheduled, and when it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	switch {
 	case s.counted.IsZero():
@@ -65,8 +65,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin adds a sample for the time before this gateway's first messages. If the entity never had
-// others, it was empty then.
+// begin adds a sample for the time before this gateway's first messages. If the entity has had no
+// others, it was empty at that time.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)
@@ -79,7 +79,7 @@ func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// If nothing changed for longer than an interval, enter first repeats the last sample.
+// enter first repeats the last sample if nothing has changed for longer than an interval.
 func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {
@@ -100,7 +100,7 @@ func (s *series) all(now time.Time) []Sample {
 	return all
 }
 
-// kept contains all samples of the last hour, and one per minute of the day before.
+// kept has all samples of the last hour, and one per minute of the day before.
 type kept[T interface{ at() uint32 }] struct{ fine, coarse []T }
 
 func (k *kept[T]) keep(x T) {
@@ -110,7 +110,7 @@ func (k *kept[T]) keep(x T) {
 	}
 }
 
-// limited appends x, and removes the oldest of more than most samples.
+// limited appends x, and removes the oldest samples beyond most.
 func limited[T any](samples []T, x T, most int) []T {
 	return append(slices.Delete(samples, 0, max(0, len(samples)+1-most)), x)
 }

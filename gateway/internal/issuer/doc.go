@@ -1,3 +1,3 @@
-// Package issuer verifies JSON web tokens (RFC 7519) of configured issuers. It finds an issuer's
-// keys by OpenID Connect discovery or in a file, follows their rotation, and maps claims to rights.
+// Package issuer verifies JSON web tokens (RFC 7519) from configured issuers, and maps claims to
+// rights. It gets keys by OpenID Connect discovery or from a file, and follows their rotation.
 package issuer

@@ -17,22 +17,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxToken bounds a token in bytes. Tokens with many groups reach some 10 KB.
+// maxToken is the largest size of a token in bytes. Tokens with many groups reach some 10 KB.
 const maxToken = 32 << 10
 
-// algorithms have a public key: tokens without a signature or with a shared secret are refused.
+// algorithms have public keys: unsigned tokens and those with a shared secret are refused.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
 type Issuer struct {
-	// Name is the claim iss. Without Keys and File, it is also the URL below which
+	// Name is the value of the claim iss. Without Keys and File, it is also a URL: below it,
 	// /.well-known/openid-configuration has the address of the keys.
 	Name string
-	// Keys, if not nil, are all the issuer's keys.
+	// Keys, if not nil, are the only keys of the issuer.
 	Keys *jose.JSONWebKeySet
-	// File is a JSON web key set. It is read again when a token names an unknown key.
+	// File is a JSON web key set, which the gateway reads again when a token names an unknown key.
 	File string
 	// Audiences are the accepted values of the claim aud.
 	Audiences []string
@@ -42,9 +42,9 @@ type Issuer struct {
 }
 
 type Rule struct {
-	// Claim is the name of a claim; names of nested objects are joined by dots.
+	// Claim is the name of a claim, or a path of names in nested objects, joined by dots.
 	Claim string
-	// Value must equal the claim, or an element if the claim is a list; in scp and scope, a word.
+	// Value must equal the claim, an element of a list, or a word of the claims scp and scope.
 	Value  string
 	Rights core.Right
 }
@@ -64,7 +64,7 @@ type trusted struct {
 	keys *keyring
 }
 
-// New reads key files. Issuers on the network need not answer before their first token arrives.
+// New reads key files. It does not fetch keys: an issuer need not answer before its first token.
 func New(issuers []Issuer, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -81,8 +81,8 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Verify returns the token's grant for the whole namespace. Its Policy is the issuer and subject of
-// the token. Verify refuses an invalid token as Unauthorized, with the cause. Busy means that the
+// Verify returns the token's grant for the whole namespace. The grant's Policy is the issuer and
+// subject. For an invalid token, the error is Unauthorized with the cause. Busy means that the
 // issuer's keys are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
@@ -94,7 +94,7 @@ func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	}
 	var unproven jwt.Claims
 	if err := parsed.UnsafeClaimsWithoutVerification(&unproven); err != nil {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token's claims cannot be read.")
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The claims of the token are not a valid JSON object.")
 	}
 	by, ok := s.issuers[unproven.Issuer]
 	if !ok {
@@ -111,12 +111,12 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	var claims jwt.Claims
 	var all map[string]any
 	if json.Unmarshal(payload, &claims) != nil || json.Unmarshal(payload, &all) != nil {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token's claims cannot be read.")
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The claims of the token are not a valid JSON object.")
 	}
 	if claims.Expiry == nil {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token never expires, because it has no claim exp.")
 	}
-	// The library accepts a token at the instant when its leeway ends. The gateway does not.
+	// The library accepts a token at the very end of its leeway, but the gateway does not.
 	expires := claims.Expiry.Time().Add(t.Leeway)
 	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: t.Name, AnyAudience: t.Audiences, Time: now}, t.Leeway)
 	switch {
@@ -146,7 +146,7 @@ func (t *trusted) rights(claims map[string]any) core.Right {
 	return rights
 }
 
-// find returns the claim with a name, or the value at a path of names joined by dots.
+// find returns the claim name, or the value at the path name in nested objects.
 func find(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v
@@ -161,7 +161,8 @@ func find(claims map[string]any, name string) any {
 	return nil
 }
 
-// claim may be a list. If words is true, a text is a list of words (RFC 8693 §4.2).
+// has reports whether claim, or an element of it, equals value. If words is true, a word of a
+// string also counts (RFC 8693 §4.2).
 func has(claim any, value string, words bool) bool {
 	switch c := claim.(type) {
 	case string:

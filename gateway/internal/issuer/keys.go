@@ -20,10 +20,10 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	maxDocument  = 1 << 20 // of a discovery document or key set
-	// refetchAfter limits the fetches for tokens with unknown keys, which any client can create.
+	maxDocument  = 1 << 20 // bytes of a discovery document or key set
+	// refetchAfter limits fetches: every client can send tokens with unknown keys.
 	refetchAfter = 10 * time.Second
-	// staleAfter is how long a key that its issuer has withdrawn may stay trusted.
+	// staleAfter is how long the gateway may trust a key that its issuer has withdrawn.
 	staleAfter = time.Hour
 )
 
@@ -33,7 +33,7 @@ type keyring struct {
 	now   func() time.Time
 	log   *slog.Logger
 
-	turn    chan struct{} // its one slot guards the fields below
+	turn    chan struct{} // a lock with one slot for the fields below
 	held    *jose.JSONWebKeySet
 	fetched time.Time // when held was fetched
 	tried   time.Time
@@ -56,8 +56,8 @@ func newKeyring(i Issuer, o Options) (*keyring, error) {
 	return k, nil
 }
 
-// verify verifies a token's signature, and stores the signed content in payload. If the key is
-// unknown, it fetches the keys once.
+// verify checks a token's signature, and stores its content in payload. If the key is unknown,
+// verify fetches the issuer's keys once.
 func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *json.RawMessage) error {
 	header := token.Headers[0]
 	for _, latest := range []bool{false, true} {
@@ -91,8 +91,8 @@ func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	return all
 }
 
-// keys fetches the issuer's keys if they are too old, or if latest is true and the last fetch is
-// not recent. fresh means that it has fetched them.
+// keys returns the issuer's keys. It fetches them if they are too old, or if latest is true and the
+// last fetch is not recent. fresh means that it did.
 func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySet, fresh bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
@@ -104,7 +104,7 @@ func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySe
 	due := k.held == nil || latest || now.Sub(k.fetched) >= staleAfter
 	if k.fetch != nil && due && (k.tried.IsZero() || now.Sub(k.tried) >= refetchAfter) {
 		k.tried = now
-		// Other calls wait for the fetch too, so it must not end with this caller's context.
+		// Other callers wait for this fetch too, so it must not end with the context of one caller.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		set, err := k.fetch(ctx)
@@ -132,7 +132,7 @@ func readFile(path string) (*jose.JSONWebKeySet, error) {
 	return set, nil
 }
 
-// parse parses a key set (RFC 7517 §5), without keys of unknown kinds.
+// parse parses a key set (RFC 7517 §5), and ignores keys of unknown kinds.
 func parse(data []byte) (*jose.JSONWebKeySet, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -146,7 +146,7 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 		if json.Unmarshal(raw, &key) != nil {
 			continue
 		}
-		if public := key.Public(); public.Valid() { // a shared secret has no public key
+		if public := key.Public(); public.Valid() { // a key that is a shared secret has no public key
 			set.Keys = append(set.Keys, public)
 		}
 	}
@@ -169,7 +169,7 @@ func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 	if err := json.Unmarshal(data, &document); err != nil {
 		return nil, fmt.Errorf("the discovery document of the issuer %q is not JSON: %w", issuer, err)
 	}
-	if document.Issuer != issuer { // §4.3 requires this
+	if document.Issuer != issuer { // §4.3 requires that they are equal
 		return nil, fmt.Errorf("the discovery document of the issuer %q belongs to another issuer, %q: configure the issuer exactly as in the document", issuer, document.Issuer)
 	}
 	if document.Keys == "" {
@@ -192,7 +192,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", url, resp.Status)
+		return nil, fmt.Errorf("%s answered with the status %s", url, resp.Status)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(data) > maxDocument {

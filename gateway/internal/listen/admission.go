@@ -19,51 +19,50 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// errEvicted is the error of reads from a connection that was closed to make room for another.
+// errEvicted is the error of reads from a connection that the gateway closed to admit another.
 var errEvicted = errors.New("the gateway closed the connection to make room for others, because the client had not sent a valid token")
 
 const (
 	defaultDescriptors = 1024
 	maxStrangers       = 1024
-	// strangersBytes bounds the bytes that all strangers (clients without a proven identity) may
-	// have sent without an answer. Headers of other clients' HTTP requests count until their token
-	// is checked. At the limit, the gateway closes connections that have sent more than an equal
-	// share.
+	// strangersBytes limits the unanswered bytes of all strangers (clients without a proven identity).
+	// Headers of other clients' HTTP requests also count, until their token is checked. At the limit,
+	// the gateway closes connections that have sent more than an equal share.
 	strangersBytes = 16 << 20
-	// rememberedFor is how long Admission remembers the network of a client with a proven identity.
+	// rememberedFor is how long Admission remembers the network of a client that proved an identity.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// For newFor, a new connection is treated as if it had reached the last stage, because its
-	// first bytes and a handshake take a moment.
+	// For the time newFor, a new connection counts as having reached the last stage, because its first
+	// bytes and its handshake take a moment.
 	newFor = time.Second
 )
 
 type AdmissionOptions struct {
-	// The default of Connections is the limit of open files, less a reserve for other files.
+	// Connections is by default the limit of open files, minus a reserve for other files.
 	Connections int
-	// The default of Strangers is a quarter of Connections, at most 1024.
+	// Strangers is by default a quarter of Connections, but at most 1024.
 	Strangers int
 	Logger    *slog.Logger
 }
 
 // Admission limits the connections of strangers (clients without a proven identity). At the limit,
-// a new stranger replaces another one: preferably one from an address with more than half of the
-// limit, then the one that has progressed least, then one from the networks with most strangers,
-// then the oldest. An eighth of the limit is reserved for networks from which a client has recently
-// proven an identity. A client with a proven identity is never replaced.
+// a new stranger replaces another: first one whose address has more than half of the limit, then
+// the one with the least progress, then one from the network with most strangers, then the oldest.
+// An eighth of the limit is reserved for networks from which a client has recently proven an
+// identity. Admission never replaces a client that has proven an identity.
 type Admission struct {
 	o        AdmissionOptions
-	share    int64 // bytes that each stranger may have sent
+	share    int64 // bytes that each stranger may have sent without an answer
 	warnings bridges.Warnings
 
-	bytes   atomic.Int64 // sent by strangers but not answered
+	bytes   atomic.Int64 // sent by strangers and not answered yet
 	evicted [reasons]atomic.Uint64
 
 	mu        sync.Mutex
 	open      int
 	strangers list.List // of *Conn, oldest first
 	networks  map[netip.Prefix]*network
-	known     int // strangers from remembered networks
+	known     int // number of strangers from remembered networks
 	proven    *lru.Cache[netip.Addr, time.Time]
 }
 
@@ -72,14 +71,14 @@ type network struct {
 	strangers int
 }
 
-// stage is the progress of a stranger's connection.
+// stage is the progress of a connection whose client has not proven an identity.
 type stage int32
 
 const (
 	saidNothing    stage = iota // the client has sent nothing
-	saidPart                    // what the client has sent may begin any protocol
-	saidHello                   // its protocol is known
-	endedHandshake              // the client has completed the TLS handshake, and its protocol inside is known
+	saidPart                    // the first bytes do not show the protocol yet
+	saidHello                   // the first bytes show the protocol
+	endedHandshake              // the TLS handshake is complete, and the protocol inside is known
 )
 
 type reason int
@@ -101,7 +100,8 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: proven}
 }
 
-// connectionsFor returns the descriptors for connections: all but an eighth, within bounds.
+// connectionsFor returns how many descriptors are for connections: all but an eighth, within
+// limits.
 func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }
@@ -111,7 +111,7 @@ func (a *Admission) Limits() (connections, strangers int) { return a.o.Connectio
 type AdmissionState struct {
 	Connections int // including those of strangers
 	Strangers   int
-	Closed      map[string]uint64 // closed to make room, by reason
+	Closed      map[string]uint64 // number of connections closed to admit others, by reason
 }
 
 func (a *Admission) State() AdmissionState {
@@ -125,7 +125,7 @@ func (a *Admission) State() AdmissionState {
 	return s
 }
 
-// Enter admits nc. At a limit, it closes the connection of another stranger. At the limit of
+// Enter admits nc. At a limit, it first closes the connection of another stranger. At the limit of
 // connections, if there is no other stranger, it closes nc and returns nil.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
@@ -161,10 +161,10 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	return c
 }
 
-// victim returns the stranger to close next, or nil if there is none. The caller holds a.mu.
+// victim returns the stranger whose connection to close next, or nil. The caller holds a.mu.
 func (a *Admission) victim() (out *Conn) {
 	now := time.Now()
-	spared := a.known <= max(1, a.o.Strangers/8) // strangers from known networks
+	spared := a.known <= max(1, a.o.Strangers/8) // keep strangers from known networks
 	for e := a.strangers.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*Conn)
 		if out == nil || a.goesBefore(c, out, spared, now) {
@@ -174,8 +174,8 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether to close c rather than the older d. If spared is true, a connection
-// from a known network stays.
+// goesBefore reports whether to close c rather than d, which is older. If spared is true,
+// connections from known networks stay.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -194,12 +194,12 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of the connections that strangers may have.
-// Without this rule, a flood of new connections would displace a client whose handshake takes a
-// second. The caller holds a.mu.
+// fills reports whether c's address has more than half of the connections for strangers. Without
+// this rule, a flood of new connections would replace clients whose handshake takes a second. The
+// caller holds a.mu.
 func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
 
-// join must be called with a.mu held.
+// join adds c to the strangers. The caller holds a.mu.
 func (a *Admission) join(c *Conn) {
 	if c.known {
 		a.known++
@@ -216,7 +216,7 @@ func (a *Admission) join(c *Conn) {
 	c.element = a.strangers.PushBack(c)
 }
 
-// networksOf returns the networks of a that may belong to one customer, the largest first.
+// networksOf returns the networks around a that may belong to one customer, the largest first.
 func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	bits := [3]int{48, 56, 64}
 	if a.Is4() {
@@ -228,7 +228,7 @@ func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	return all
 }
 
-// leave must be called with a.mu held.
+// leave removes c from the strangers. The caller holds a.mu.
 func (a *Admission) leave(c *Conn) {
 	if c.element == nil {
 		return
@@ -245,7 +245,7 @@ func (a *Admission) leave(c *Conn) {
 	}
 }
 
-// forget must be called with a.mu held.
+// forget removes c from all counts. The caller holds a.mu.
 func (a *Admission) forget(c *Conn) {
 	a.leave(c)
 	if c.counted {
@@ -274,24 +274,24 @@ type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
-	networks  [3]*network // networks of peer, while c is among the strangers
+	networks  [3]*network // the networks of peer while c is a stranger's connection
 	since     time.Time
-	known     bool // a client in c's network has recently proven an identity
+	known     bool // a client in one of these networks has recently proven an identity
 
 	stage  atomic.Int32
 	proven atomic.Bool
 	bytes  atomic.Int64 // c's part of Admission.bytes
 
 	charging sync.Mutex
-	release  func()      // frees what Charge took, or nil; guarded by charging
-	closed   atomic.Bool // set with charging locked; once it is true, nothing is counted
+	release  func()      // releases what Charge took, or nil; guarded by charging
+	closed   atomic.Bool // set while charging is locked; when true, c no longer counts
 
 	element *list.Element // c's element in strangers, or nil; guarded by admission.mu
 	counted bool          // c is counted in admission.open; guarded by admission.mu
 }
 
-// Proven records that the client has proven an identity: its connection is never closed to make
-// room.
+// Proven records that the client has proven an identity, after which c is never closed for another
+// connection.
 func (c *Conn) Proven() {
 	known := c.proven.Swap(true)
 	c.Answered()
@@ -304,7 +304,7 @@ func (c *Conn) Proven() {
 	c.admission.proven.Add(c.peer, time.Now())
 }
 
-// Charge calls take, unless an earlier call of take succeeded. Close calls take's release.
+// Charge calls take unless it has already succeeded. Close calls the release that take returned.
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()
@@ -318,7 +318,7 @@ func (c *Conn) Charge(take func() (release func(), err error)) error {
 	return err
 }
 
-// reachedBy returns the stage that c has reached. For a new connection it returns the last stage.
+// reachedBy returns the stage that c has reached. For a new connection, it returns the last stage.
 func (c *Conn) reachedBy(now time.Time) stage {
 	if now.Sub(c.since) < newFor {
 		return endedHandshake
@@ -328,7 +328,7 @@ func (c *Conn) reachedBy(now time.Time) stage {
 
 func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
-// Answered records that the gateway holds no more of the client's data in memory.
+// Answered records that the gateway no longer holds data of the client in memory.
 func (c *Conn) Answered() {
 	c.admission.bytes.Add(-c.bytes.Swap(0))
 }
@@ -350,9 +350,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hold counts n bytes from a client without a proven identity, or of a header with an unchecked
-// token. It returns true if such clients have sent too much in total, and this one more than its
-// share.
+// hold counts n bytes from a stranger, or of a header whose token is not checked yet. It returns
+// true if all such bytes are too many, and those of c are more than its share.
 func (c *Conn) hold(n int) bool {
 	mine := c.bytes.Add(int64(n))
 	all := c.admission.bytes.Add(int64(n))
@@ -393,7 +392,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	return bridges.Network(at.AddrPort().Addr())
 }
 
-// Guard is for servers that do not authenticate: all their clients count as strangers.
+// Guard admits connections to servers that do not authenticate: all clients count as strangers.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
 type guarded struct {
@@ -413,8 +412,8 @@ func (g guarded) Accept() (net.Conn, error) {
 	}
 }
 
-// SameSite refuses requests that a browser makes for a page of another site. Browsers send the site
-// in Sec-Fetch-Site (Fetch Metadata, §2.4), older ones in Origin.
+// SameSite refuses requests that browsers send on behalf of pages of another site. Browsers send
+// the site in Sec-Fetch-Site (Fetch Metadata, §2.4), older ones in Origin.
 func SameSite(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")

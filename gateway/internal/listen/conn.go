@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// rewound is a connection whose first bytes, read to detect the protocol, are read again.
+// rewound returns again the first bytes of a connection, which were read to detect the protocol.
 type rewound struct {
 	net.Conn
 	head     []byte
-	admitted *Conn // the connection, or the one below TLS
+	admitted *Conn // the connection itself, or the one below TLS
 	request  *header
 }
 
-// maxHeaderLines bounds the lines of an HTTP request's header. net/http bounds only the bytes, and
+// maxHeaderLines limits the lines of an HTTP request's header. net/http limits only the bytes, but
 // needs about a hundred more for each line.
 const maxHeaderLines = 1000
 
@@ -27,7 +27,7 @@ var (
 )
 
 type header struct {
-	lines, begun int // begun counts the bytes of the last line
+	lines, begun int // begun counts the bytes of the current line
 	ended        bool
 }
 
@@ -52,8 +52,7 @@ func (c *rewound) Charge(take func() (release func(), err error)) error {
 	return c.admitted.Charge(take)
 }
 
-// Answered does the same as Conn.Answered, and counts the lines of the next request's header from
-// 0.
+// Answered also starts the count of header lines again, for the next request.
 func (c *rewound) Answered() {
 	c.admitted.Answered()
 	if c.request != nil {
@@ -70,7 +69,7 @@ func (c *rewound) Close() error {
 
 func (c *rewound) Read(p []byte) (n int, err error) {
 	switch {
-	case c.request != nil && c.request.isLong(): // a bufio.Reader forgets an error that comes after a part of a line
+	case c.request != nil && c.request.isLong(): // return the error again: a bufio.Reader forgets it if a part of a line came first
 		return 0, errHeaderLines
 	case len(c.head) == 0:
 		n, err = c.Conn.Read(p)
@@ -93,9 +92,9 @@ func (c *rewound) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// refuse answers instead of net/http, which cannot answer before it has the whole header.
+// refuse answers a request whose header is too large: net/http would read the whole header first.
 func (c *rewound) refuse(why error, status, text string) error {
-	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // the client may have disconnected
+	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // ignore the error: the client may have disconnected
 	return why
 }
 
@@ -108,8 +107,8 @@ func socketOf(c net.Conn) (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// net/http calls CloseWrite before it drops a peer that is still sending, so that the peer receives
-// the answer.
+// CloseWrite lets the peer receive the answer: net/http calls it before it drops a peer that is
+// still sending.
 func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -119,7 +118,7 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// secured is a rewound inside TLS. net/http calls ConnectionState to set Request.TLS.
+// secured is a rewound inside TLS. net/http sets Request.TLS from its ConnectionState.
 type secured struct {
 	rewound
 	state tls.ConnectionState

@@ -12,5 +12,5 @@ func Descriptors() int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return defaultDescriptors
 	}
-	return int(min(uint64(limit.Cur), math.MaxInt32)) //nolint:unconvert // it is signed on some systems
+	return int(min(uint64(limit.Cur), math.MaxInt32)) //nolint:unconvert // Cur is signed on some systems
 }

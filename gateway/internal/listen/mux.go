@@ -21,35 +21,34 @@ import (
 
 type Options struct {
 	// TLS returns the configuration of a handshake; nil refuses handshakes. It should not offer
-	// protocols by ALPN: most AMQP clients name none, and the Mux detects the protocol inside TLS.
+	// protocols by ALPN: most AMQP clients name none, so the Mux looks at the bytes inside TLS.
 	TLS func() *tls.Config
-	// Plain reports whether a client at remote, host:port, may connect without TLS. If not, the Mux
-	// refuses AMQP clients, and the HTTP server must refuse the others. nil allows all clients.
+	// Plain reports whether a client at the address remote, host:port, may connect without TLS. The
+	// Mux refuses other AMQP clients; the HTTP server must refuse other HTTP clients. nil allows all.
 	Plain func(remote string) bool
-	// Timeout bounds a TLS handshake and the peer's first bytes; default 10 s.
+	// Timeout limits the time for a TLS handshake and the client's first bytes; default 10 s.
 	Timeout time.Duration
-	// Admission is a new one by default.
+	// Admission limits connections; nil means a new one with its defaults.
 	Admission *Admission
 	Logger    *slog.Logger
 }
 
-// maxEnding bounds the goroutines of connections that were closed to make room: on busy processors,
-// thousands of waiting connections would otherwise become goroutines at once, with 16 KiB of stack
-// each.
+// maxEnding limits the goroutines that close connections. Without a limit, thousands of waiting
+// connections would at once become goroutines with stacks of 16 KiB.
 const maxEnding = 64
 
-// Mux passes each connection to the virtual listener of the protocol that its first bytes show.
+// Mux detects the protocol of each connection, and passes it to that protocol's listener.
 type Mux struct {
 	opts      Options
-	tls       *tls.Config // one for all handshakes: it has the keys that resume sessions
+	tls       *tls.Config // the same for all handshakes: it has the keys for the resumption of sessions
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	slow      bridges.Warnings // about connections that wait long for their server
+	slow      bridges.Warnings // limits warnings about connections that waited too long for their server
 	plain     bridges.Warnings
 }
 
-// New returns a Mux that owns listeners. It accepts no connection before Serve.
+// New returns a Mux, which takes over the listeners. It accepts connections only during Serve.
 func New(listeners []net.Listener, o Options) *Mux {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -72,15 +71,15 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns the listener of AMQP connections. After the listener is closed, new connections wait
-// until AMQP is called again.
+// AMQP returns the listener of AMQP connections. If it is closed, new connections wait until AMQP
+// is called again.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP returns the listener of HTTP connections, and of those with unknown protocols.
+// HTTP returns the listener of HTTP connections and of unknown protocols.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
-// At the end of ctx, Serve closes the listeners, drops connections of unknown protocol, and waits
-// for its goroutines. Servers must close their virtual listeners.
+// Serve runs until ctx ends. Then it closes the listeners, drops connections whose protocol is not
+// known yet, and waits for its goroutines. The servers must close what AMQP and HTTP returned.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
@@ -100,7 +99,7 @@ func (m *Mux) Serve(ctx context.Context) error {
 	return err
 }
 
-// Like net/http, accept continues after a temporary error, such as a lack of file descriptors.
+// accept continues after a temporary error, such as a lack of file descriptors, as net/http does.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *errgroup.Group) error {
 	for {
 		conn, err := ln.Accept()
@@ -181,12 +180,12 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	return m.http, speaking, nil
 }
 
-// requireTLS answers with the protocol header for TLS (AMQP 1.0 §2.2, §5.2).
+// requireTLS answers an AMQP client with the protocol header for TLS (AMQP 1.0 §2.2, §5.2).
 func (m *Mux) requireTLS(conn net.Conn) {
 	if m.plain.Due() {
 		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: use TLS in the client, or set require-tls to off", "peer", conn.RemoteAddr().String())
 	}
-	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // the client may have disconnected
+	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // ignore the error: the client may have disconnected
 }
 
 func (m *Mux) secure(ctx context.Context, conn *rewound) (protocol, net.Conn, error) {
@@ -196,7 +195,7 @@ func (m *Mux) secure(ctx context.Context, conn *rewound) (protocol, net.Conn, er
 	inner := tls.Server(conn, m.tls)
 	if err := inner.HandshakeContext(ctx); err != nil {
 		m.explainHandshake(conn, err)
-		return 0, nil, fmt.Errorf("TLS handshake: %w", err)
+		return 0, nil, fmt.Errorf("the TLS handshake failed: %w", err)
 	}
 	kind, head, err := sniff(inner)
 	if err != nil {
@@ -212,8 +211,8 @@ func (m *Mux) secure(ctx context.Context, conn *rewound) (protocol, net.Conn, er
 	return kind, speaking, nil
 }
 
-// explainHandshake logs a remedy if either side does not accept the other's certificate: the
-// client's own message rarely has one.
+// explainHandshake logs a remedy if one side does not accept the other's certificate, because the
+// errors of clients rarely name one.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {
@@ -239,7 +238,7 @@ const recordHandshake = 0x16
 // amqpHeader begins every AMQP protocol header (AMQP 1.0 §2.2). No HTTP method begins with it.
 const amqpHeader = "AMQP"
 
-// sniff reads just enough to detect the protocol. All but TLS and AMQP goes to HTTP.
+// sniff reads just enough to detect the protocol. Whatever is not TLS or AMQP counts as HTTP.
 func sniff(r io.Reader) (protocol, []byte, error) {
 	head := make([]byte, 0, len(amqpHeader))
 	for {

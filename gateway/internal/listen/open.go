@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Open listens on all addresses or none. The error names each address that fails.
+// Open listens on all addresses, or fails and listens on none. The error names each failed address.
 func Open(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	var (
 		config    net.ListenConfig
@@ -47,8 +47,8 @@ func explain(address string, err error) error {
 	}
 }
 
-// IsLoopback reports whether only this machine can reach address (host:port). It assumes that
-// others can reach every name except localhost.
+// IsLoopback reports whether only this machine can reach address, host:port. It takes every name
+// except localhost as reachable for others.
 func IsLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// virtual has no queue: each connection waits until a listener accepts it.
+// virtual passes connections to listeners. It has no queue: each connection waits for an Accept.
 type virtual struct {
 	addr  net.Addr
 	conns chan net.Conn
@@ -15,8 +15,8 @@ type virtual struct {
 
 func newVirtual(addr net.Addr) *virtual { return &virtual{addr: addr, conns: make(chan net.Conn)} }
 
-// hand offers conn to the listeners, and reports whether one accepted it before timeout and ctx
-// ended.
+// hand offers conn to the listeners. It reports whether one accepted conn before timeout or the end
+// of ctx.
 func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
@@ -39,7 +39,7 @@ type listener struct {
 
 func (l *listener) Accept() (net.Conn, error) {
 	select {
-	case <-l.closed: // even if a connection waits
+	case <-l.closed: // checked first, because a connection may wait
 		return nil, net.ErrClosed
 	default:
 	}
@@ -51,7 +51,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close makes Accept return an error, but does not close the real listeners.
+// Close makes Accept return an error. It does not close the real listeners.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

@@ -13,38 +13,38 @@ import (
 
 const (
 	checkInterval = 5 * time.Second
-	// quiet is the number of bytes that an idle gateway allocates at most between two checks.
+	// An idle gateway allocates at most quiet bytes between two checks.
 	quiet = 4 << 20
-	// worthwhile is the garbage in bytes that makes a collection worth its time.
+	// worthwhile is the least garbage in bytes for which a collection is worth its time.
 	worthwhile = 32 << 20
-	// The garbage must also exceed 1/liveShare of the live memory, because a collection takes time
-	// for all live memory.
+	// The garbage must also exceed 1/liveShare of the live memory, because a collection scans all live
+	// memory.
 	liveShare = 4
 )
 
-// Collector makes the runtime collect garbage and return memory early. The runtime itself would do
-// it too late if a few messages are most of the memory, or if all clients have disconnected.
+// Collector makes the runtime collect garbage and return memory early. By itself, the runtime does
+// so too late if a few messages take most of the memory, or if all clients have disconnected.
 type Collector struct {
 	released atomic.Int64 // bytes of large messages since the last collection
 	runtime  runner
 
-	// Only Run uses these:
-	least     uint64 // minimum of usage.taken since the last collection
-	allocated uint64 // at the last check
+	// Only Run uses the fields below.
+	least     uint64 // lowest usage.taken since the last collection
+	allocated uint64 // usage.allocated at the last check
 }
 
 type runner struct {
 	usage    func() usage
 	collect  func()
-	giveBack func() // collects too
+	giveBack func() // collects garbage and returns memory to the system
 }
 
 func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released records n bytes of garbage. If there is much garbage, it starts a collection at once, so
-// that the next message finds free memory.
+// Released records n bytes of garbage. If there is much garbage, it starts a collection at once, to
+// free memory for the next message.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {
@@ -74,9 +74,9 @@ func (c *Collector) look() {
 }
 
 type usage struct {
-	taken     uint64 // from the system and not returned
-	allocated uint64 // since the program began
-	live      uint64 // after the last collection
+	taken     uint64 // bytes that the program has taken from the system and not returned
+	allocated uint64 // bytes allocated since the program began
+	live      uint64 // live bytes after the last collection
 }
 
 func readUsage() usage {

@@ -15,12 +15,12 @@ import (
 
 const unknown = 4 << 30
 
-// fromEnvironment is GOMEMLIMIT. The gateway may lower the runtime's limit later.
+// fromEnvironment is the limit that GOMEMLIMIT sets. The gateway may later set a lower one.
 var fromEnvironment = debug.SetMemoryLimit(-1)
 
-// Available returns how many bytes the process may use: the minimum of the setting (0 for none),
-// GOMEMLIMIT, the limits of its control groups, and the machine's memory. limited is false for the
-// machine's memory, and for GOMEMLIMIT, which the Go runtime obeys anyway.
+// Available returns how many bytes the process may use: the minimum of setting (0 means none),
+// GOMEMLIMIT, the limits of its control groups, and the machine's memory. limited is true only for
+// the setting and for control groups: Go's runtime obeys GOMEMLIMIT itself.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine
@@ -40,13 +40,13 @@ func IsLimited(setting int64) bool {
 	return limited || fromEnvironment < math.MaxInt64
 }
 
-// InUse returns how many bytes the runtime has taken from the system and not returned.
+// InUse returns the bytes that the runtime has taken from the system and not returned.
 func InUse() int64 { return int64(readUsage().taken) }
 
 type read func(name string) ([]byte, error)
 
 func machineMemory(file read) int64 {
-	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // Linux only
+	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // only on Linux
 		return kb << 10
 	}
 	return unknown
@@ -66,12 +66,12 @@ func field(file read, name, word string) int64 {
 }
 
 type groups struct {
-	limit int64  // the lowest; 0 for none
-	stat  string // file with the innermost group's usage; "" for none
+	limit int64  // the lowest limit of all groups; 0 for none
+	stat  string // file with the memory usage of the innermost group; "" for none
 }
 
 func groupsOf(file read) (g groups) {
-	text, _ := file("/proc/self/cgroup") // Linux only
+	text, _ := file("/proc/self/cgroup") // only on Linux
 	for line := range strings.Lines(string(text)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
@@ -83,7 +83,7 @@ func groupsOf(file read) (g groups) {
 		default:
 			continue
 		}
-		for at := path.Clean("/" + group); ; at = path.Dir(at) { // in a container, the group's own path may be missing
+		for at := path.Clean("/" + group); ; at = path.Dir(at) { // in a container, the path of the group itself may be missing
 			dir := root + at
 			for _, name := range names {
 				limit, err := file(path.Join(dir, name))
@@ -102,8 +102,8 @@ func groupsOf(file read) (g groups) {
 	return g
 }
 
-// beside returns the bytes of the group that are not in the process's own figures: memory of other
-// processes, of sockets and of the kernel, without cached files, which the kernel can free.
+// beside returns the bytes of the group that the process does not count: those of other processes,
+// of sockets and of the kernel. It excludes cached files, which the kernel can drop.
 func (g groups) beside(file read) int64 {
 	if g.stat == "" {
 		return 0

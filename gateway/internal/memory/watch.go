@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// busyInterval replaces measureInterval above half of the usage at which level Tight begins.
+	// busyInterval replaces measureInterval when usage is above half of the mark of level Tight.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	limitInterval                 = 10 * time.Second
-	// collectInterval is the minimum time between the collections that measure the live memory.
+	// collectInterval is the minimum time between two collections that measure the live memory.
 	collectInterval = 500 * time.Millisecond
-	// The pause after a collection is collectPart times as long as the collection.
+	// The pause after a collection is at least collectPart times as long as the collection.
 	collectPart = 10
-	// overrun is the percentage of Go's memory limit at which memory is full, even if part is
-	// garbage: the runtime bounds the time for collections, so clients can allocate faster than it
+	// overrun is a percentage of Go's memory limit. Above it, memory counts as full, even if a part is
+	// garbage: the runtime limits the time for collections, so clients can allocate faster than it
 	// collects.
 	overrun       = 103
 	evictInterval = 100 * time.Millisecond
 )
 
-// Percentages of the limit at which each level from Raised begins and ends.
+// marks are the percentages of the limit at which levels above Normal begin and end.
 var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
 type Usage struct {
 	Level       fair.Level
-	Used, Limit int64 // bytes
+	Used, Limit int64 // in bytes
 }
 
 type Options struct {
 	Gauge   *fair.Gauge
-	Setting int64       // 0 for none
-	Evict   func() bool // closes the connection with the most memory; false if there is none
+	Setting int64       // 0 means no setting
+	Evict   func() bool // closes the connection with the most memory; returns false if there is none
 	Holders func() []slog.Attr
 	Logger  *slog.Logger
 }
@@ -53,14 +53,14 @@ type Watch struct {
 	limitAt    time.Time
 	collected  time.Time // when the last collection began
 	collecting atomic.Bool
-	pause      atomic.Int64 // duration of the collection that began at collected, in nanoseconds
+	pause      atomic.Int64 // duration in nanoseconds of the collection that began at collected
 	evicted    time.Time
 }
 
 type system struct {
 	file    read
 	heap    func() heap
-	collect func(done func()) // starts a collection, and calls done at its end, perhaps after it has returned
+	collect func(done func()) // starts a collection and returns; done is called when it has ended
 	now     func() time.Time
 }
 
@@ -86,14 +86,14 @@ func (w *Watch) Run(ctx context.Context) error {
 }
 
 type heap struct {
-	objects int64 // including garbage that is not collected yet
-	live    int64 // after the last collection
-	others  int64 // from the system, but not for the heap
-	taken   int64 // all memory taken from the system, including what is free
-	limit   int64 // Go's memory limit, which the runtime exceeds if it must
+	objects int64 // bytes, including garbage that the runtime has not collected yet
+	live    int64 // live bytes after the last collection
+	others  int64 // bytes taken from the system, but not for the heap
+	taken   int64 // bytes taken from the system, including free ones
+	limit   int64 // Go's memory limit, which the runtime may exceed
 }
 
-// collect runs in the background, because a collection takes seconds on busy processors.
+// collect runs in the background, because a collection takes seconds when processors are busy.
 func collect(done func()) {
 	go func() {
 		defer done()
@@ -108,11 +108,11 @@ func (w *Watch) measure() Usage {
 		w.group, w.limitAt = groupsOf(w.system.file), now
 	}
 	h, beside := w.system.heap(), int64(0)
-	if w.group.limit > 0 && w.group.limit <= w.limit { // other processes count only if their memory is under the same limit
+	if w.group.limit > 0 && w.group.limit <= w.limit { // other processes count only under the same limit
 		beside = w.group.beside(w.system.file)
 	}
 	was := w.last.Load().Level
-	// If usage is above the mark of level Tight, find how much of it is live.
+	// Above the mark of level Tight, measure how much of the usage is live.
 	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*time.Duration(w.pause.Load())) && !w.collecting.Swap(true) {
 		w.collected = now
 		w.system.collect(func() {
@@ -137,8 +137,8 @@ func (w *Watch) measure() Usage {
 	return u
 }
 
-// levelOf returns the level after was, the last one. It ends a level at a lower usage than it
-// began.
+// levelOf returns the level that follows the level was. Each level ends at a lower usage than it
+// begins.
 func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
 	for of := fair.Raised; of <= fair.Full; of++ {
 		mark := marks[of].begins
@@ -179,9 +179,9 @@ func readHeap() heap {
 }
 
 const (
-	// leisure is how many bytes a program with little live memory may allocate between collections;
-	// the runtime would collect a small heap after every 4 MB. usual is GOGC for a program with
-	// much live memory.
+	// leisure is how many bytes a program with little live memory may allocate between collections:
+	// the runtime would collect a small heap after every 4 MB. usual is GOGC for a program with much
+	// live memory.
 	leisure = 96 << 20
 	usual   = 100
 	// most is GOGC for a program with very little live memory.
@@ -195,10 +195,10 @@ func Pace() {
 	}
 }
 
-// pace sets GOGC by the live memory, again after each collection. was is the percentage set last.
+// pace sets GOGC by the live memory, after each collection. was is the last value of GOGC.
 func pace(was int) {
 	part := partOf(readMetrics("/gc/heap/live:bytes")[0])
-	if part > was+was/8 || part < was-was/8 { // setting it stops the program briefly
+	if part > was+was/8 || part < was-was/8 { // setting GOGC stops the program briefly
 		debug.SetGCPercent(part)
 	} else {
 		part = was
@@ -207,7 +207,7 @@ func pace(was int) {
 	runtime.AddCleanup(collected, pace, part)
 }
 
-// partOf returns how much may be allocated before the next collection, in percent of live.
+// partOf returns GOGC for live bytes: how much the program may allocate, in percent of live.
 func partOf(live uint64) int {
 	return int(min(max(leisure*100/max(live, 1), usual), most))
 }

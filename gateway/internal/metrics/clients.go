@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// censusAge bounds the age of a census, which asks every connection for its state.
+	// censusAge is the largest age of a census. A census interrupts the goroutine of every connection.
 	censusAge     = 5 * time.Second
 	censusTimeout = 2 * time.Second
 )
 
-// protocols have series even without connections.
+// protocols are those with series even when they have no connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
-// clients keeps the connections of the last census.
+// clients has the connections as of the last census.
 type clients struct {
 	censuses []bridges.Census
 
@@ -35,7 +35,7 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	show := func(s *scrape, conn *bridges.Connection, n float64) {
 		label := strings.ReplaceAll(conn.Protocol, " ", "_")
 		s.gauge("connections", "Open connections, by protocol.", n, "protocol", label)
-		if conn.Protocol != "websocket" { // the native protocol has no channels
+		if conn.Protocol != "websocket" { // this protocol has no AMQP sessions
 			s.gauge("amqp_sessions", "Open AMQP sessions, which are not message sessions.", float64(conn.Sessions), "protocol", label)
 		}
 		var sends, receives, held float64
@@ -88,7 +88,7 @@ func (m *Metrics) KeyTries(tries func() uint64) {
 	})
 }
 
-// HTTP returns a function to call for each HTTP request. Both arguments must have few values.
+// HTTP returns a function to call for each HTTP request. Both arguments should have few values.
 func (m *Metrics) HTTP() func(route string, status int) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: prefix, Name: "http_requests_total", Help: "HTTP requests that the gateway answered, including WebSockets, by route and status.",

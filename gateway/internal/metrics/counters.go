@@ -18,8 +18,8 @@ const (
 	maxSessions = 1000
 )
 
-// Counter has the counts of a queue or subscription for an autoscaler. As in Service Bus, Active
-// counts ready, locked and deferred messages.
+// Counter has the counts of a queue or subscription, for an autoscaler. As in Service Bus, Active
+// includes ready, locked and deferred messages.
 type Counter struct {
 	Entity     string `json:"entity"`
 	Active     int64  `json:"active"`
@@ -29,10 +29,10 @@ type Counter struct {
 	Scheduled  int64  `json:"scheduled"`
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
-	Damaged    int64  `json:"damaged"` // in the queue and its sub-queues; not in the other counts
+	Damaged    int64  `json:"damaged"` // in the entity and its sub-queues; other counts exclude these messages
 	core.Applied
-	// Sessions counts sessions with messages or state, up to 1000. SessionsHeld counts sessions
-	// that receivers hold, and SessionsWaiting free sessions with messages. All are nil for an
+	// Sessions counts sessions with messages or state, up to 1000. SessionsHeld counts sessions that
+	// receivers have locked, and SessionsWaiting unlocked sessions with messages. All are nil for an
 	// entity without sessions.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
@@ -47,10 +47,10 @@ type Counted interface {
 // Counters answers autoscalers. It asks the store at most once a second for each entity.
 type Counters struct {
 	source Counted
-	asking singleflight.Group // by folded name
+	asking singleflight.Group // by folded name of the entity
 
 	mu   sync.Mutex
-	kept map[string]count // by folded name
+	kept map[string]count // by folded name of the entity
 }
 
 type count struct {
@@ -63,7 +63,7 @@ func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]count{}}
 }
 
-// Read returns e's counts. Concurrent calls share an answer, even if the first caller gives up.
+// Read returns e's counts. Concurrent calls share a result, even if the first caller stops waiting.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	key := core.FoldName(e.Name)
 	answer := c.asking.DoChan(key, func() (any, error) { return c.find(context.WithoutCancel(ctx), key, e), nil })

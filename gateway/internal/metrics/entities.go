@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// others labels all entities without separate series. Names of entities do not begin with "_".
+	// others labels all entities without separate series. Names of entities cannot begin with "_".
 	others       = "_other"
 	countTimeout = 5 * time.Second
 )
@@ -26,8 +26,8 @@ type entities struct {
 	log       *slog.Logger
 
 	mu     sync.Mutex
-	own    map[string]bool // entities with separate series; false until the count in progress finds the entity
-	read   time.Time       // when the last count began, successful or not
+	own    map[string]bool // entities with separate series; false for one that the current count has not found yet
+	read   time.Time       // when the last count began, even if it failed
 	up     bool            // the last count succeeded
 	counts []broker.Holding
 	kinds  [core.Subscription + 1]int // numbers of entities
@@ -73,14 +73,14 @@ func (c *entities) admit(name string) bool {
 	return true
 }
 
-// count counts messages, and removes the series of deleted entities, to make room for others. If
-// the store does not answer, the old counts remain.
+// count counts messages. It removes the series of deleted entities, to make room for others. If the
+// store does not answer, the old counts remain.
 func (c *entities) count(ctx context.Context) {
 	for name := range c.own {
 		c.own[name] = false
 	}
 	var kinds [core.Subscription + 1]int
-	var late []string // entities without their own series, because there was no room when the store listed them
+	var late []string // entities that had no room for their own series when the store listed them
 	counts, err := c.source.Holdings(ctx, func(name string, k core.Kind) bool {
 		kinds[k]++
 		if !c.admit(name) {

@@ -1,5 +1,5 @@
-// Package metrics exports the gateway's counters to Prometheus. It reads the counts of other
-// packages at each scrape. Only two parts run for each event: a wrapper that times the calls of the
+// Package metrics exports the gateway's counters to Prometheus. At each scrape it reads counts that
+// other packages keep. Only two parts run for each event: a wrapper that times the calls of the
 // store, and an interceptor that counts the requests of bridges.
 package metrics
 
@@ -27,22 +27,23 @@ const (
 
 type Options struct {
 	Version string
-	// MaxEntities bounds the entities with separate time series, once for the gateway's own
-	// namespace and once for all others; default 500. "_other" has the sum of the rest.
+	// MaxEntities limits the entities with separate time series: once for the gateway's own namespace,
+	// and once for all others together; default 500. The label "_other" has the sum of the rest.
 	MaxEntities int
-	// MaxNamespaces bounds how many namespaces besides the gateway's own have separate series,
-	// which only operators see; default 100. "_other" has the sum of the rest.
+	// MaxNamespaces limits the namespaces with separate series, besides the gateway's own; default
+	// 100. Only operators see them. The label "_other" has the sum of the rest.
 	MaxNamespaces int
-	// Refresh bounds the age of the store's counts; default 15 s.
+	// Refresh is the largest age of counts from the store; default 15 s.
 	Refresh time.Duration
-	// nil means slog.Default().
+	// Logger is slog.Default() if it is nil.
 	Logger *slog.Logger
 }
 
-// Call Namespace for each namespace, and the other methods with a source once, at start-up.
+// Metrics exports counters. Before the first scrape, call each method with a source once, but
+// Namespace for each namespace.
 type Metrics struct {
 	o        Options
-	registry *prometheus.Registry // for all but namespaces
+	registry *prometheus.Registry // for all metrics except those of namespaces
 	spaces   spaces
 }
 
@@ -61,7 +62,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Handler returns the handler of operators' scrapes, with all namespaces.
+// Handler answers scrapes of operators, with the metrics of all namespaces.
 func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
 
 func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
@@ -71,10 +72,10 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 	})
 }
 
-// scrape has the values of one collector. Values of a metric with equal labels are added up.
+// scrape collects the values of one collector. It adds up values of a metric with equal labels.
 type scrape struct {
-	labels     prometheus.Labels           // of all its metrics
-	descs      map[string]*prometheus.Desc // by name
+	labels     prometheus.Labels           // labels of all metrics
+	descs      map[string]*prometheus.Desc // by name of the metric
 	sums       map[sample]float64
 	histograms []prometheus.Metric
 }
@@ -82,11 +83,11 @@ type scrape struct {
 type sample struct {
 	of     *prometheus.Desc
 	kind   prometheus.ValueType
-	labels [3]string // the first n are used
+	labels [3]string // values of the first n labels
 	n      int
 }
 
-// gauge adds v to a gauge. labels are names, each with its value after it.
+// gauge adds v to a gauge. labels has pairs of a name and a value.
 func (s *scrape) gauge(name, help string, v float64, labels ...string) {
 	s.add(prometheus.GaugeValue, name, help, v, labels)
 }
@@ -115,7 +116,7 @@ func (s *scrape) describe(name, help string, labels ...string) *prometheus.Desc 
 }
 
 type collector struct {
-	labels  prometheus.Labels // of all its metrics
+	labels  prometheus.Labels // labels of all metrics
 	collect func(*scrape)
 }
 
@@ -123,7 +124,7 @@ func inNamespace(name string, collect func(*scrape)) *collector {
 	return &collector{prometheus.Labels{"namespace": name}, collect}
 }
 
-// Describe tells nothing in advance: the values that Collect returns describe themselves.
+// Describe sends nothing, which makes the collector "unchecked": Collect may return any metric.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {

@@ -11,17 +11,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Operations that manage entities have no metrics, because they are rare.
+// Operations after Commit manage entities. They have no metrics, because they are rare.
 const operations = intercept.Commit + 1
 
-// protocol counts the requests of one bridge. A group of sent messages is one request, as are each
-// settlement and each renewal.
+// protocol counts the requests of one bridge. A group of sent messages counts as one request, as
+// does each settlement and each renewal.
 type protocol struct {
 	name            string
-	sent, delivered atomic.Uint64 // messages
+	sent, delivered atomic.Uint64 // number of messages
 	operations      [operations]struct {
 		asked   atomic.Uint64
-		refused map[core.Code]*atomic.Uint64 // never changes
+		refused map[core.Code]*atomic.Uint64 // the map itself never changes
 	}
 }
 
@@ -47,7 +47,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 	switch op := c.Op; {
-	case c.InTransaction() && op != intercept.Commit: // of a transaction, only the commit counts, and operations that are refused before it
+	case c.InTransaction() && op != intercept.Commit: // in a transaction, only the commit counts, and operations that fail before it
 		if op == intercept.Schedule {
 			op = intercept.Send
 		}
@@ -91,7 +91,7 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// show shows the counters. Operations and refusals have no series while their count is zero.
+// show writes the counters. Operations and refusals have no series while their count is zero.
 func (p *protocol) show(s *scrape) {
 	s.counter("sent_messages_total", "Messages that clients sent outside of transactions and the gateway accepted.", float64(p.sent.Load()))
 	s.counter("received_messages_total", "Messages that were delivered to clients.", float64(p.delivered.Load()))

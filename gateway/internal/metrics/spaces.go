@@ -34,7 +34,7 @@ type space struct {
 }
 
 type spaces struct {
-	own, others *semaphore.Weighted // of entities with separate series
+	own, others *semaphore.Weighted // limits of entities with separate series
 
 	mu  sync.Mutex
 	all []*space
@@ -47,9 +47,9 @@ func (s *spaces) count() int {
 }
 
 // Namespace exports the counts of source and the states of the namespace's remotes (nil for none)
-// until the caller calls hide. The first namespace must be the gateway's own. own answers scrapes
-// with this namespace only. It has a separate limit of entities: with a shared one, a client would
-// learn how many entities others have, and perhaps miss its own.
+// until the caller calls hide. The first namespace must be the gateway's own. The handler own
+// answers with this namespace only, and has its own limit of entities: otherwise a client could
+// learn how many entities others have, and miss its own.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
@@ -70,7 +70,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 	x := newSpace(shared)
 	s.all = append(s.all, x)
-	alone := sync.OnceValue(func() http.Handler { // few namespaces are scraped in this way
+	alone := sync.OnceValue(func() http.Handler { // few clients scrape a single namespace
 		return m.handler(newSpace(semaphore.NewWeighted(int64(m.o.MaxEntities))).registry)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { alone().ServeHTTP(w, r) }), func() {
@@ -127,7 +127,7 @@ func countAll(of []*space) {
 
 func remainder(of []*space) *collector {
 	return inNamespace(others, func(s *scrape) {
-		showTraffic(s, &broker.Traffic{Entity: others}) // zeros, even without traffic
+		showTraffic(s, &broker.Traffic{Entity: others}) // zeros, even if the rest has no traffic
 		for _, x := range of {
 			for _, t := range x.entities.source.Traffic() {
 				t.Entity = others

@@ -11,16 +11,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis"
 )
 
-// measure has the metrics of one kind of store call.
+// measure has the metrics of one kind of call to the store.
 type measure struct {
 	seconds  prometheus.Observer
 	failures prometheus.Counter
-	messages prometheus.Observer // nil for calls without several messages
+	messages prometheus.Observer // nil for calls that have no list of messages
 }
 
 type store struct {
 	core.Store
-	calls map[string]*measure // never changes
+	calls map[string]*measure // the map itself never changes
 }
 
 func (m *Metrics) Store(inner core.Store) core.Store {
@@ -60,14 +60,14 @@ type partition struct {
 	*store
 }
 
-// WithTime returns a store with virtual time, whose calls count as calls of s.
+// WithTime returns a store with virtual time. Its calls count as calls of s.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	timed := *s
 	timed.Store = s.Store.WithTime(f)
 	return &timed
 }
 
-// done counts a call, and its failure if the store was busy or broken.
+// done counts a call. It also counts a failure if the error says that the store is busy or broken.
 func (s *store) done(call string, began time.Time, err *error) {
 	s.calls[call].seconds.Observe(time.Since(began).Seconds())
 	if *err == nil {
@@ -83,7 +83,7 @@ func (s *store) had(call string, began time.Time, messages int, err *error) {
 	s.calls[call].messages.Observe(float64(messages))
 }
 
-// lastOf returns the last answer, which has the error if the store failed during the call.
+// lastOf returns the last answer: if the store fails during a call, that one has the error.
 func lastOf[T any](answers []T) (last T) {
 	if n := len(answers); n > 0 {
 		last = answers[n-1]

@@ -19,7 +19,7 @@ var templates embed.FS
 
 const module = "github.com/crosstown-mq/crosstown"
 
-// unreleased replaces an unpublished version.
+// unreleased stands for the version of Crosstown's module if none is published.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
 const (
@@ -30,7 +30,7 @@ const (
 type Project struct {
 	Kind    string
 	Name    string // name of the plugin, its program and its module
-	Dir     string // missing or empty
+	Dir     string // directory of the new project; must be missing or empty
 	Version string // version of Crosstown's module that the project requires, such as v1.2.3; "" if none is published
 	Replace string // directory of Crosstown's source; "" to download it
 }
@@ -45,8 +45,8 @@ func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source returns the directory of Crosstown's source. It looks in each directory of near and
-// its parents, and returns "" if none contains the source.
+// Source returns the directory of Crosstown's source: one of the directories near, or of their
+// parents. It returns "" if none has the source.
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {

@@ -15,10 +15,11 @@ type Group struct {
 	tasks  sync.WaitGroup
 
 	mu   sync.Mutex
-	errs []error // in the order of the failures
+	errs []error // in the order in which the tasks failed
 }
 
-// New returns a Group. Its tasks' context ends with ctx, the first failure (its cause), or Stop.
+// New returns a Group. Its tasks' context ends with ctx, at the first failure (its cause), or by
+// Stop.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
@@ -39,7 +40,7 @@ func (g *Group) Go(name string, task func(context.Context) error) {
 // Stop ends the tasks' context without a failure. It does not wait.
 func (g *Group) Stop() { g.cancel(context.Canceled) }
 
-// Wait returns the tasks' errors, without context.Canceled from tasks that the context has ended.
+// Wait returns the tasks' errors, without context.Canceled from tasks that the group cancelled.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.Stop()

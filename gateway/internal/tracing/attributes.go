@@ -10,10 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// In OpenTelemetry's conventions, system names the system whose protocol the gateway implements.
+// system is the name, in OpenTelemetry's conventions, of the system whose protocol the gateway has.
 const system = "servicebus"
 
-// Attributes have the names of OpenTelemetry's conventions for messaging, if these define one.
+// Names of attributes, from OpenTelemetry's conventions for messaging if these define one.
 const (
 	keySystem        = "messaging.system"
 	keyOperation     = "messaging.operation.name"
@@ -34,8 +34,8 @@ const (
 	keyNamespace   = "crosstown.namespace"
 	keySubQueue    = "crosstown.sub_queue"
 	keySequence    = "crosstown.sequence_number"
-	keyQueueTime   = "crosstown.queue_time_ms" // since the message was enqueued
-	keyDeferred    = "crosstown.deferred"      // received by sequence number
+	keyQueueTime   = "crosstown.queue_time_ms" // time since the message was enqueued
+	keyDeferred    = "crosstown.deferred"      // the message was received by sequence number
 	keyDuplicate   = "crosstown.duplicate"
 	keyTransaction = "crosstown.transaction"
 	keyCall        = "crosstown.store.call"
@@ -47,8 +47,8 @@ const (
 )
 
 type destination struct {
-	name  string               // whole path
-	attrs []attribute.KeyValue // for every span of a message
+	name  string               // path of the entity
+	attrs []attribute.KeyValue // attributes of every span for a message
 }
 
 func destinationAt(namespace string, a core.Address) destination {
@@ -74,7 +74,7 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
-// with appends more to d's attributes, and leaves room for those of a message.
+// with returns d's attributes followed by more, with capacity for those of a message.
 func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
 	return append(append(attrs, d.attrs...), more...)

@@ -12,20 +12,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The application or its SDK owns the properties, which the gateway never changes. The annotation
-// is the gateway's, for later spans of the message.
+// The properties belong to the application or its SDK, and the gateway never changes them. The
+// annotation belongs to the gateway, which needs it for later spans of the message.
 const (
 	propertyTraceParent  = "traceparent"
-	propertyDiagnosticID = "Diagnostic-Id" // from SDKs, in the same form or an older one that is ignored
+	propertyDiagnosticID = "Diagnostic-Id" // set by SDKs, in the same form or in an older one, which the gateway ignores
 	propertyTraceState   = "tracestate"
 	annotation           = "x-opt-traceparent"
 )
 
-// annotationSize bounds the size of the annotation, with the head of its map.
+// annotationSize is the largest size of the annotation, including the head of its map.
 const annotationSize = 96
 
-// origin returns the span in the gateway's annotation or, if the application names another trace,
-// the application's. If there is none, the span is invalid.
+// origin returns the span that the gateway's annotation names. If the application names another
+// trace, it returns the application's span, and without any an invalid one.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
@@ -76,7 +76,7 @@ func text(raw []byte) string {
 
 var w3c propagation.TraceContext
 
-// parse returns a context that is invalid if parent is malformed. It ignores a malformed state.
+// parse returns an invalid context if parent is malformed. It ignores a malformed state.
 func parse(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}
@@ -91,11 +91,11 @@ func write(c trace.SpanContext) string {
 	return carrier[propertyTraceParent]
 }
 
-// usualLimit is the size limit of messages in most entities, in bytes.
+// usualLimit is the largest message of most entities, in bytes.
 const usualLimit = 256 << 10
 
-// note stores the span c in m as the parent of m's later spans, unless m belongs to another trace
-// or would exceed limit, in bytes: it would then be refused at its next admission.
+// note stores the span c in m as the parent of m's later spans. It does not if m belongs to another
+// trace, or would exceed limit bytes, because an entity would then refuse m.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {
@@ -105,12 +105,12 @@ func note(m *core.Message, c trace.SpanContext, limit int64) {
 		return
 	}
 	one, err := core.NewProperties(core.Property{Key: annotation, Value: write(c)})
-	if err == nil { // a text can always be encoded
+	if err == nil { // no error: a string can always be encoded
 		m.Annotations = m.Annotations.Merge(one)
 	}
 }
 
-// Requests returns a function that reads a request's origin, or nil if traces are off.
+// Requests returns a function that adds a request's origin to its context, or nil without traces.
 func (t *Tracing) Requests() func(*http.Request) context.Context {
 	if t == nil {
 		return nil

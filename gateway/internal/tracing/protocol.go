@@ -61,7 +61,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 
 func at(c *intercept.Call) destination { return destinationAt(c.ID.Namespace(), c.Address) }
 
-// arrive creates the spans of deliveries, and remembers them while the messages are locked.
+// arrive creates the spans of deliveries. It keeps them while the messages are locked.
 func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Delivery, more ...attribute.KeyValue) {
 	for i := range ds {
 		d := &ds[i]
@@ -155,7 +155,7 @@ func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribu
 	return t, spans
 }
 
-// disposition returns the name of an outcome in OpenTelemetry's conventions.
+// disposition returns the name that OpenTelemetry's conventions give an outcome.
 func disposition(o core.Outcome) string {
 	if o == core.DeadLetterOutcome {
 		return "dead_letter"
@@ -163,8 +163,8 @@ func disposition(o core.Outcome) string {
 	return o.String()
 }
 
-// A span begins when its operation is added, and ends with the commit. After a rollback there is
-// none.
+// transaction has the spans of a transaction's operations. Each begins with its operation and ends
+// with the commit. A rollback discards them.
 type transaction struct {
 	trail
 	spans   []trace.Span

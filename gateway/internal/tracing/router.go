@@ -16,7 +16,7 @@ type router struct {
 	name string
 }
 
-// Router traces the calls of inner as children of the messages' spans. name is the plugin's.
+// Router traces inner's calls as children of the messages' spans. name is the name of the plugin.
 func (t *Tracing) Router(inner core.Router, name string) core.Router {
 	if t == nil {
 		return inner
@@ -27,7 +27,7 @@ func (t *Tracing) Router(inner core.Router, name string) core.Router {
 func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	var c call
 	t := trailOf(ctx)
-	var asked map[trace.SpanID]bool // parents that have their child: messages of a group share a parent span
+	var asked map[trace.SpanID]bool // parents that have a span here: messages of a group share a parent, which needs only one
 	for i, m := range ms {
 		parent := r.below(t, m)
 		if !parent.IsSampled() || asked[parent.SpanID()] {
@@ -67,8 +67,8 @@ func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	return trace.SpanContext{}
 }
 
-// The span of each attempt is a child of the message's origin, and travels with the message, so
-// that a gateway at the other end continues the trace.
+// remote traces attempts to send to a remote. The span of an attempt is a child of the message's
+// origin. The message carries the span, so that a gateway at the other end continues the trace.
 type remote struct {
 	core.Remote
 	t    *Tracing
@@ -98,7 +98,7 @@ func (r *remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 			attribute.String(keyDestination, entity), attribute.String(keyRemote, r.name),
 		}, m)
 		span := r.t.start(parent, "forward "+r.name+":"+entity, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
-		own := *m // the caller's message must not change
+		own := *m // do not change the caller's message
 		note(&own, span.SpanContext(), usualLimit)
 		sent[i] = &own
 		c.add(span, i)

@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// store traces the calls of a core.Store. A call for which a traced operation waits is a child of
-// the operation's span. Forwarding is a child of the message's origin.
+// store traces the calls of a core.Store. The span of a call is a child of the spans of the
+// operations that wait for it. The span of forwarding is a child of the message's origin.
 type store struct {
 	core.Store
 	t *Tracing
@@ -42,10 +42,10 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return s.t.Store(s.Store.WithTime(f))
 }
 
-// Several traced operations may share a call.
+// call has the spans of one call of the store, which several traced operations may share.
 type call struct {
 	spans []trace.Span
-	at    []int // index of each span's answer
+	at    []int // index of the answer for each span
 }
 
 func (c *call) add(s trace.Span, at int) {
@@ -58,8 +58,8 @@ func (p *partition) waits(t *trail, name string, below trace.Span) trace.Span {
 	return p.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
 }
 
-// moves begins the span of a message that comes from another entity, and stores it in the message.
-// For other messages, and those without a trace, it returns nil.
+// moves begins the span of a message that comes from another entity, and stores the span in the
+// message. It returns nil for other messages, and for those without a trace.
 func (p *partition) moves(m *core.Message) trace.Span {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return nil
@@ -70,7 +70,7 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	}
 	operation := "forward"
 	if p.at.Sub != core.Main {
-		operation = "dead-letter" // from a sub-queue
+		operation = "dead-letter" // the message comes from a sub-queue
 	}
 	name := p.at.EntityName
 	if topic, _, ok := core.SplitSubscription(name); ok {
@@ -85,8 +85,8 @@ func (p *partition) moves(m *core.Message) trace.Span {
 }
 
 // begin begins a span for storing m or, if t is nil, for forwarding it, and adds it to c for the
-// answer at. The messages of a group share one span: last is that of the message before. It returns
-// the span that m carries.
+// answer with index at. The messages of a group share one span: last is the span of the previous
+// message. begin returns the span that m carries.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
@@ -99,7 +99,7 @@ func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at in
 	if below == nil {
 		return nil
 	}
-	if below != last { // once for a group
+	if below != last { // only once for a group
 		c.add(p.waits(t, name, below), at)
 	}
 	note(m, below.SpanContext(), t.limit)
@@ -135,7 +135,7 @@ func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.
 	return answers
 }
 
-// answered ends the spans of a call with their answers' errors.
+// answered ends the spans of a call, each with the error of its answer.
 func answered[T any](c *call, answers []T, errorOf func(*T) error) {
 	for i, span := range c.spans {
 		if c.at[i] < len(answers) {
@@ -171,14 +171,14 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-// The broker has made p's copies before p's message got the span s.
+// tell stores s in p's copies: the broker made them before p's message got the span s.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return
 	}
 	last := p.Message
 	for i := range p.Copies {
-		if m := p.Copies[i].Message; m != last { // many copies share one message
+		if m := p.Copies[i].Message; m != last { // copies may share a message
 			note(m, s.SpanContext(), usualLimit)
 			last = m
 		}

@@ -1,6 +1,6 @@
-// Package tracing creates OpenTelemetry spans for the events of messages. An interceptor of calls
-// and wrappers of core.Store, core.Router and core.Remote create them. No caller waits for the
-// exporter.
+// Package tracing creates OpenTelemetry spans for the events of messages. Spans come from an
+// interceptor of calls and from wrappers of core.Store, core.Router and core.Remote. Callers never
+// wait for the exporter.
 package tracing
 
 import (
@@ -28,40 +28,40 @@ const (
 	GRPC = "grpc" // OTLP over gRPC
 )
 
-// How long the exporter retries if the collector does not accept spans. Meanwhile the queue fills,
-// and spans that do not fit are dropped.
+// Times for which the exporter retries when the collector does not accept spans. Meanwhile the
+// queue fills; the exporter drops spans that do not fit.
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Second
 	retries    = 15 * time.Second
 )
 
-// Beyond maxHeld, the oldest deliveries are forgotten: their settlements have no span.
+// maxHeld limits the deliveries whose spans are kept. Settlements of older deliveries have no span.
 const maxHeld = 20_000
 
-// OpenTelemetry's environment variables determine headers, certificates, time-outs, compression,
-// the queue and its batches, and further attributes of the resource.
+// Options configure a Tracing. OpenTelemetry's environment variables also apply: for headers,
+// certificates, time-outs, compression, the queue and its batches, and attributes of the resource.
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
 	Protocol string  // HTTP or GRPC
-	Sample   float64 // fraction of the messages without a trace for which a trace begins
+	Sample   float64 // the fraction of messages without a trace for which the gateway begins one
 	Version  string
 	Logger   *slog.Logger // nil logs nothing
-	// Exporter, if not nil, replaces the one for the collector.
+	// Exporter, if not nil, replaces the exporter to the collector.
 	Exporter sdk.SpanExporter
 }
 
-// Tracing creates spans. It is safe for concurrent use. If traces are off, the Tracing is nil, and
-// its methods return their arguments unchanged.
+// Tracing creates spans. It is safe for concurrent use. If traces are off, it is nil, and its
+// methods return their arguments unchanged.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	exporter *exporter
 	sample   float64
-	held     *lru.Cache[core.LockToken, trace.SpanContext] // spans of deliveries that are not settled yet
+	held     *lru.Cache[core.LockToken, trace.SpanContext] // spans of deliveries that are not settled
 }
 
-// New returns nil if traces are off. It does not wait for the collector. The caller must call Stop.
+// New returns a Tracing, which the caller must Stop, or nil if traces are off.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
 		return nil, nil
@@ -86,7 +86,7 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	t.held, _ = lru.New[core.LockToken, trace.SpanContext](maxHeld) // the size is valid
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithBatcher(t.exporter), sdk.WithResource(about),
-		sdk.WithSampler(sdk.AlwaysSample()), // no span begins without being sampled
+		sdk.WithSampler(sdk.AlwaysSample()), // the gateway samples before it begins a span
 	)
 	t.tracer = t.provider.Tracer("github.com/crosstown-mq/crosstown", trace.WithInstrumentationVersion(o.Version))
 	return t, nil
@@ -101,7 +101,7 @@ func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: lastRetry, MaxElapsedTime: retries}))
 }
 
-// Stop stops after it has sent the remaining spans, or when ctx ends.
+// Stop sends the remaining spans and stops. It returns at the latest when ctx ends.
 func (t *Tracing) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -119,20 +119,20 @@ func (t *Tracing) start(parent trace.SpanContext, name string, o ...trace.SpanSt
 	return s
 }
 
-// exporter logs when exports begin to fail and when they succeed again. In between, it drops spans.
+// exporter logs when exports begin to fail and when they succeed again. It drops spans that fail.
 type exporter struct {
 	inner    sdk.SpanExporter
 	log      *slog.Logger
 	endpoint string
-	stopped  context.Context // ends when Stop may wait no longer
+	stopped  context.Context // ends when Stop stops waiting
 	giveUp   context.CancelFunc
 
 	mu      sync.Mutex
 	failing bool
-	dropped int // since exports began to fail
+	dropped int // spans dropped since exports began to fail
 }
 
-// ExportSpans exports spans. It logs a failure only once; the SDK would print it each time.
+// ExportSpans logs only the first of several failures, and returns none: the SDK would print each.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// A trail has the spans to which the store's spans belong. It travels in the context of a call.
+// trail has the spans that are parents of the store's spans. The context of a call carries it.
 type trail struct {
 	destination
 	limit    int64 // maximum size of a message in bytes
@@ -35,10 +35,10 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 	}
 }
 
-// depart begins the span of a group of sent messages, or returns nil if the group is not traced.
-// The span of one message is a child of the message's origin. That of a batch belongs to the trace
-// of its messages or, if they have several, has links to them. Without an origin, the span is a
-// child of the request's span or, if the sampler chooses it, the root of a trace.
+// depart begins the span for a group of sent messages, or returns nil if the group is not traced.
+// The span of one message is a child of its origin. The span of a batch belongs to the trace of its
+// messages or, if there are several, has links to them. If no message has an origin, the parent is
+// the request's span. Without that, the span is a root, if the sampler selects it.
 func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {

@@ -1,14 +1,14 @@
 // Package api defines the paths, requests and answers of the administration API, which the gateway
-// serves over HTTP and the command line calls. All bodies but the metrics are JSON.
+// serves over HTTP and the command line calls. All bodies except the metrics are JSON.
 package api
 
-// The paths of the API. No entity has a name that begins with a dollar sign. A path with a slash at
-// its end is followed by the name of an entity.
+// Paths of the API. Names of entities never begin with a dollar sign. A path that ends in a slash
+// requires the name of an entity after it.
 const (
 	MetricsPath    = "/$crosstown/metrics"
 	CountersPath   = "/$crosstown/counters/"
 	ExplainPath    = "/$crosstown/explain/"
-	PurgePath      = "/$crosstown/purge/" // of an entity or sub-queue
+	PurgePath      = "/$crosstown/purge/" // removes the messages of an entity or sub-queue
 	NamespacesPath = "/$crosstown/namespaces"
 	RemotesPath    = "/$crosstown/remotes"
 	PluginsPath    = "/$crosstown/plugins"
@@ -18,7 +18,7 @@ const (
 
 type Error struct {
 	Error    string `json:"error"`
-	Tracking string `json:"tracking"` // the id under which the log has the error
+	Tracking string `json:"tracking"` // id of the error in the gateway's log
 }
 
 type ReloadRequest struct {

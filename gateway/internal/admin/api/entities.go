@@ -22,21 +22,21 @@ type Entity struct {
 	core.Runtime
 }
 
-// HistoryPath returns a History of the client's namespace or, if a name follows, of an entity, the
-// oldest sample first: about one every ten seconds for the last hour, and one a minute for the day
-// before. Clients need Manage. With the parameter gateway, operators get the GatewayHistory.
+// HistoryPath returns a History: of an entity if its name follows, else of the client's namespace.
+// It has, oldest first, a sample about every ten seconds of the last hour, and every minute of the
+// day before. Clients need Manage. With the parameter gateway, operators get the GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
 // History has a sample at each index of its lists. Between samples far apart, nothing changed.
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "" for the namespace
 	At     []int64 `json:"at"`               // Unix seconds
-	// In and Out count messages since the history began, so the difference of two elements divided
-	// by the time between them is a rate. For a namespace, In counts messages that arrived in
-	// queues and topics, and Out messages that left queues.
+	// In and Out count messages since the history began: for a rate, divide the difference of two
+	// elements by the time between them. For a namespace, In counts messages that arrived in queues
+	// and topics, and Out messages that left queues.
 	In  []int64 `json:"in"`
 	Out []int64 `json:"out"`
-	// Active, Scheduled and DeadLetter are counts of an entity; empty for a namespace.
+	// Active, Scheduled and DeadLetter count an entity's messages. For a namespace, they are empty.
 	Active     []int64 `json:"active,omitempty"`
 	Scheduled  []int64 `json:"scheduled,omitempty"`
 	DeadLetter []int64 `json:"deadLetter,omitempty"`
@@ -44,7 +44,7 @@ type History struct {
 
 type GatewayHistory struct {
 	At        []int64   `json:"at"`        // Unix seconds
-	LatencyMS []float64 `json:"latencyMs"` // of the store
-	InUse     []int64   `json:"inUse"`     // bytes of the process
+	LatencyMS []float64 `json:"latencyMs"` // latency of the store
+	InUse     []int64   `json:"inUse"`     // memory of the process in bytes
 	Messages  []int64   `json:"messages"`  // bytes of messages in progress
 }

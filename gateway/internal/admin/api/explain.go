@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Account is the history of a message in one entity. Next has the entities to which the message was
-// forwarded.
+// Account is the history of a message in one entity. Next has its accounts in the entities to which
+// it was forwarded.
 type Account struct {
 	Namespace string           `json:"namespace"`
 	Entity    string           `json:"entity"`
@@ -18,8 +18,8 @@ type Account struct {
 	Next      []string         `json:"next,omitempty"`
 	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
 	core.Applied
-	// Missing says why there is no history. Only the command line sets it: a gateway refuses the
-	// request instead.
+	// Missing says why there is no history. Only the command line sets it: in such cases, the gateway
+	// refuses the request.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func AccountOf(namespace string, a *core.Account) Account {
 	return told
 }
 
-// InstantLayout is the format of times, as in logs.
+// InstantLayout is the format of times, the same as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
 func (e *Event) Sentence() string {
@@ -100,7 +100,7 @@ func (e *Event) subQueue() string {
 	}
 }
 
-// happenings are the sentences about events, with the names of the event's members.
+// happenings are sentences for the kinds of events. A name in braces is a member of the event.
 var happenings = map[core.EventKind]string{
 	core.EventScheduled:    "accepted as {number}, scheduled for {until}",
 	core.EventDuplicate:    "dropped as a duplicate of an earlier message with the same id",

@@ -7,14 +7,14 @@ import (
 // NamespaceHeader is the header with which an operator names another namespace.
 const NamespaceHeader = "Crosstown-Namespace"
 
-// POST below a namespace's path: NAME/reset, NAME/policies/POLICY/rotate.
+// Paths for POST below that of a namespace: NAME/reset and NAME/policies/POLICY/rotate.
 const (
 	Reset  = "reset"
 	Rotate = "rotate"
 )
 
-// In a NamespaceRequest, omitted properties keep their values. A new namespace has, by default, no
-// additional hosts, one policy with random keys, and no quotas.
+// NamespaceRequest changes a namespace: omitted members keep their values. A new namespace has by
+// default no additional hosts, one policy with random keys, and no quotas.
 type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
@@ -25,19 +25,20 @@ type NamespaceRequest struct {
 	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
-// A NamespaceRequest may omit keys: an old Policy keeps its own, and a new one gets random keys.
+// Policy is a shared access policy. Without keys in a request, it keeps its keys or gets random
+// ones.
 type Policy struct {
 	Name         string `json:"name"`
 	Rights       string `json:"rights"` // such as "Send,Listen"
 	PrimaryKey   string `json:"primaryKey,omitempty"`
 	SecondaryKey string `json:"secondaryKey,omitempty"`
-	// ConnectionString works with any host of the gateway, because the policy selects the
-	// namespace. HostConnectionString has the namespace's own host.
+	// ConnectionString works with any host of the gateway, because its policy selects the namespace.
+	// HostConnectionString has the namespace's own host.
 	ConnectionString     string `json:"connectionString,omitempty"`
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Zero means no limit.
+// Quotas limit a namespace. Zero means no limit.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`
@@ -45,12 +46,12 @@ type Quotas struct {
 }
 
 const (
-	Own        = "own"        // the gateway's own
-	Configured = "configured" // from the gateway's configuration
-	Created    = "created"    // created at run time
+	Own        = "own"        // the gateway's own namespace
+	Configured = "configured" // a namespace in the gateway's configuration
+	Created    = "created"    // a namespace created at run time
 )
 
-// Namespace describes a namespace. Times and keys are set only for namespaces created at run time.
+// Namespace describes a namespace. Only namespaces created at run time have Times and keys.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
@@ -63,18 +64,18 @@ type Namespace struct {
 	AllowFaults bool       `json:"allowFaults,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
-	// A list has Entities (queues and topics) and Megabytes (their sizes) only on request.
+	// In a list, Entities (queues and topics) and Megabytes (their size) are set only on request.
 	Entities  *int   `json:"entities,omitempty"`
 	Megabytes *int64 `json:"megabytes,omitempty"`
 }
 
 type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
-	// Next is the parameter "after" for the next page; "" on the last page.
+	// Next is the value of the parameter "after" for the next page; "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// ClockPath, or ClockOf below a namespace's path, has the clock: GET shows, PUT moves the time.
+// ClockPath, or a namespace's path with ClockOf, has its clock: GET shows the time, PUT moves it.
 const (
 	ClockPath = "/$crosstown/clock"
 	ClockOf   = "clock"
@@ -91,5 +92,5 @@ type Clock struct {
 	Namespace string    `json:"namespace"`
 	Now       time.Time `json:"now"`
 	Frozen    bool      `json:"frozen"`
-	Ahead     string    `json:"ahead"` // of the store's clock, in Go's notation
+	Ahead     string    `json:"ahead"` // how far the clock is ahead of the store's, in Go's notation
 }

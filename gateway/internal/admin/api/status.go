@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
 
-// StatusPath needs Manage on the namespace.
+// StatusPath has the state of the gateway. Clients need Manage on their namespace.
 const StatusPath = "/$crosstown/status"
 
 type Status struct {
@@ -30,27 +30,27 @@ type Gateway struct {
 	Memory      Memory         `json:"memory"`
 	Connections map[string]int `json:"connections"` // by protocol, some seconds old
 	Namespaces  int            `json:"namespaces"`  // number of served namespaces
-	In          float64        `json:"in"`          // messages per second that have lately arrived in queues and topics
-	Out         float64        `json:"out"`         // messages per second that have lately left queues
+	In          float64        `json:"in"`          // recent arrivals in queues and topics, in messages per second
+	Out         float64        `json:"out"`         // recent departures from queues, in messages per second
 }
 
 type Store struct {
 	core.About
-	// LatencyMS is the duration of a recent small write, or of an equivalent check.
+	// LatencyMS is the duration of a recent small write or an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far the store's clock is ahead of the gateway's
-	Error     string  `json:"error,omitempty"` // why the store accepts no messages, or ""
+	Error     string  `json:"error,omitempty"` // why the store accepts no messages; "" if it does
 }
 
-// Memory is in bytes.
+// Memory has amounts of memory in bytes.
 type Memory struct {
-	InUse         int64 `json:"inUse"` // by the process
-	Limit         int64 `json:"limit"` // of the process
+	InUse         int64 `json:"inUse"` // used by the process
+	Limit         int64 `json:"limit"` // limit of the process
 	Messages      int64 `json:"messages"`
-	MessagesLimit int64 `json:"messagesLimit"` // for messages in progress
+	MessagesLimit int64 `json:"messagesLimit"` // limit for messages in progress
 }
 
-// PushesPath has the webhooks that the gateway sends, HooksPath those that it accepts.
+// PushesPath lists the webhooks that the gateway sends, and HooksPath those that it accepts.
 const (
 	PushesPath = "/$crosstown/pushes"
 	HooksPath  = "/$crosstown/hooks"
@@ -59,7 +59,7 @@ const (
 type Hook struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
-	Path      string   `json:"path"` // of the URL, without a secret
+	Path      string   `json:"path"` // path of the URL, without a secret
 	Entity    string   `json:"entity"`
 	Verify    string   `json:"verify"`
 	Headers   []string `json:"headers,omitempty"`
@@ -77,11 +77,11 @@ type Remote struct {
 	Waiting []broker.Export `json:"waiting"`
 }
 
-// ConnectionsPath has the connections to this gateway: operators see all, clients with Manage those
-// of their namespace. DELETE closes the one whose id follows.
+// ConnectionsPath lists the connections to this gateway: all for operators, those of their
+// namespace for clients with Manage. DELETE closes the connection whose id follows the path.
 const ConnectionsPath = "/$crosstown/connections"
 
-// ConnectionList is sorted by protocol, and then by age, the oldest first.
+// ConnectionList is sorted by protocol, then by age, with the oldest first.
 type ConnectionList struct {
 	Connections []Connection `json:"connections"`
 }
