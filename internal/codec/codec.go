@@ -12,7 +12,7 @@ type Encoding uint8
 const (
 	JSON Encoding = iota
 	MessagePack
-	CBOR // only read
+	CBOR // this package cannot write it
 )
 
 // Kind is the kind of a value. JSON has no Float32, Binary, Instant and Extension. The zero Kind

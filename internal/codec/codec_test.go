@@ -84,9 +84,9 @@ func TestErrorsEndTheReading(t *testing.T) {
 		frame bool
 		want  string
 	}{
-		{JSON, `{"a" 1}`, false, "there is no ':' at byte 5"},
-		{JSON, `{"a"`, false, "there is no ':' at byte 4"},
-		{JSON, `[1 2]`, false, "there is no ',' or ']' at byte 3"},
+		{JSON, `{"a" 1}`, false, "a key is not followed by ':' at byte 5"},
+		{JSON, `{"a"`, false, "a key is not followed by ':' at byte 4"},
+		{JSON, `[1 2]`, false, "an element is not followed by ',' or ']' at byte 3"},
 		{JSON, `[[[[]]]]`, false, "values are nested deeper than 3 at byte 3"},
 		{JSON, `"\ud800"`, false, "a string has an unpaired surrogate at byte 8"},
 		{JSON, `"\ud800"`, true, ""},

@@ -64,7 +64,7 @@ func (r *Reader) look() {
 		if r.pos == len(r.data) {
 			r.Fail(CutShort)
 		}
-		r.Fail("there is no value")
+		r.Fail("a value is missing or malformed")
 	}
 	r.headAt = r.pos
 }
@@ -72,7 +72,7 @@ func (r *Reader) look() {
 func (r *Reader) word(word string, k Kind) {
 	r.head = shape{k, 0, len(word)}
 	if !bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
-		r.Fail("there is no value")
+		r.Fail("a value is missing or malformed")
 	}
 }
 
@@ -157,7 +157,7 @@ func (r *Reader) another(closing byte) bool {
 	case c == ',':
 		r.pos++
 	default:
-		r.Fail(fmt.Sprintf("there is no ',' or '%c'", closing))
+		r.Fail(fmt.Sprintf("an element is not followed by ',' or '%c'", closing))
 		return false
 	}
 	return true
@@ -197,7 +197,7 @@ func plainText(data []byte, i int) int {
 		special, backslash := x^ones*2, x^ones*'\\' // a byte of x^ones*2 is less than 0x21 for a quote and for control characters
 		found := (special-ones*0x21)&^special | (backslash-ones)&^backslash
 		if found &= highs; found != 0 {
-			return i + bits.TrailingZeros64(found)/8 // only the lowest bit is exact, because higher ones may come from a borrow
+			return i + bits.TrailingZeros64(found)/8 // the lowest bit is exact; higher ones may be wrong because of a borrow
 		}
 	}
 	for i < len(data) && data[i] >= ' ' && data[i] != '"' && data[i] != '\\' {

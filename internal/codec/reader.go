@@ -240,7 +240,7 @@ func (r *Reader) key() (content []byte) {
 	case r.next() == '"':
 		r.quoted()
 	default:
-		r.Fail("there is no key")
+		r.Fail("a key is missing")
 	}
 	if k := r.head.kind; k != Text {
 		r.Fail(fmt.Sprintf("a key is %s: it must be a string", k))
@@ -252,7 +252,7 @@ func (r *Reader) key() (content []byte) {
 	case r.next() == ':':
 		r.pos++
 	default:
-		r.Fail("there is no ':'")
+		r.Fail("a key is not followed by ':'")
 	}
 	return content
 }

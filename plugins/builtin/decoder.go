@@ -19,7 +19,7 @@ type decoder struct {
 
 var readers [3]sync.Pool
 
-// decodeWith decodes a payload in encoding e. Errors call the encoding format.
+// decodeWith decodes a payload in encoding e, which errors call format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	r, ok := readers[e].Get().(*codec.Reader)
 	if !ok {
