@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// statusGone is reported if the client disconnected before the response began.
+// statusGone is reported to Options.Answered if the client disconnected before the response began.
 const statusGone = 499
 
 type answer struct {

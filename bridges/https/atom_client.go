@@ -24,8 +24,8 @@ type AdminClient struct {
 	// Origin is the address of the namespace, such as https://ns.servicebus.windows.net.
 	Origin string
 	HTTP   *http.Client
-	// Authorize returns the Authorization header of a request for resource, which is the request's URL
-	// without the query. The entities that a token covers may depend on it.
+	// Authorize returns the Authorization header for requests to resource, a URL without a query. The
+	// policy of an entity can only authorize requests to that entity.
 	Authorize func(resource string) string
 	// Attempts is the number of attempts for each request while the namespace is busy; 0 means 6.
 	Attempts int

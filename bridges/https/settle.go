@@ -56,8 +56,8 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 	return cmp.Or(b.front.Settle(r.Context(), id, address, []core.Settlement{s})...)
 }
 
-// verifyLocked checks that the token is for the message in the path. The path has its sequence
-// number or its message id; for an id, verifyLocked reads the message.
+// verifyLocked checks that the token is for the message that the path names, by its sequence number
+// or its message id. For a message id, verifyLocked reads the message.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

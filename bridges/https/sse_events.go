@@ -31,7 +31,7 @@ type events struct {
 	buffer   []byte
 	memory   *fair.Share
 	waiting  int
-	charged  int // bytes of waiting messages and of buffer, counted in memory
+	charged  int // bytes of waiting messages and of buffer that memory counts
 	size     int // bytes of the last message; 1 before the first one
 }
 

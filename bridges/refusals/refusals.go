@@ -25,7 +25,7 @@ const (
 	burst       = 20 // the unused log lines of this number of seconds accumulate
 )
 
-// The log shows at most this number of bytes of a peer's text.
+// Limits in bytes for a peer's texts in the log.
 const (
 	maxEntity = 300
 	maxText   = 600

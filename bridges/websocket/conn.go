@@ -33,7 +33,7 @@ type conn struct {
 	refusals *refusals.Share
 	nc       net.Conn
 	encoding codec.Encoding
-	owner    *link.Owner // runs all jobs: of the reader, writes, timers and results of broker calls
+	owner    *link.Owner // runs the jobs of the reader, of writes, of timers and of broker calls
 	tasks    sync.WaitGroup
 	timer    *link.Timer
 	cancel   context.CancelFunc

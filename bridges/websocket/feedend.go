@@ -88,7 +88,7 @@ func (f *feed) stop(after func()) {
 	if held != nil { // now, because the client's next request for this session waits for its release
 		settled := make(chan struct{})
 		close(settled)
-		held.CloseAfter(settled) // Close could wait for the Deliver that runs this job
+		held.CloseAfter(settled) // this job may run in a call of Deliver, for which Close would wait
 	}
 	end := func(ctx context.Context) func() {
 		receiver.Close()

@@ -138,10 +138,10 @@ func (f *feed) opened(q *request, err error) {
 	c := f.conn
 	switch {
 	case err != nil:
-	case f.over: // ended meanwhile
-		err = core.Refuse(core.Timeout, "Feed %d was ended before it was open.", f.number)
+	case f.over: // ended in the meantime
+		err = core.Refuse(core.Timeout, "Feed %d was ended while it was being opened.", f.number)
 	default:
-		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have ended meanwhile
+		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have expired in the meantime
 	}
 	if err != nil {
 		c.refuse(q, err)

@@ -150,7 +150,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	}
 	r := b.readers[e]
 	if b.members, err = frame.Split(r, b.data, b.members[:0]); err != nil {
-		return nil, faulty(closeMalformed, "The frame is %v.", err)
+		return nil, faulty(closeMalformed, "Cannot read the frame: %v.", err)
 	}
 	q := &request{bytes: len(b.data), large: len(b.data) > largeRequest, wait: defaultWait, from: 1, max: defaultPeek, top: defaultTop}
 	op := slices.IndexFunc(b.members, func(m frame.Member) bool { return m.Key == "op" })

@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// readRule reads a rule. Without a filter, it matches every message. SQL texts are not checked
-// here.
+// readRule reads a rule. A rule without a filter matches every message. The broker checks the SQL
+// later.
 func readRule(r *codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
 	err = readMap(r, func(name string) (err error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // TunnelPath is the path at which AMQP clients open WebSockets (Service Bus wire contract §1.6).
-// Paths are compared unescaped, so %24 also matches the dollar sign. Some clients append a slash.
+// Some clients escape the dollar sign as %24 or append a slash; such paths match, too.
 const TunnelPath = "/$servicebus/websocket"
 
 // tunnelBuffer is the size of the read buffer and of the write buffers in bytes. Each write takes

@@ -24,7 +24,7 @@ var brokerProperties = func() map[string]func(m *core.Message, r *codec.Reader) 
 	return all
 }()
 
-// Senders' values of givenByBroker are ignored, so that they can send a received message again.
+// givenByBroker are ignored in a sent message, so that clients can send a received message again.
 var givenByBroker = map[string]bool{
 	"SequenceNumber": true, "EnqueuedSequenceNumber": true, "EnqueuedTimeUtc": true, "ExpiresAtUtc": true, "DeliveryCount": true,
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrMalformed reports that data is not JSON or MessagePack, is not a map, or is nested too deeply.
-var ErrMalformed = errors.New("the data is not a frame in JSON or MessagePack")
+var ErrMalformed = errors.New("it is not a valid map in JSON or MessagePack")
 
 type Error struct {
 	Code core.Code

@@ -45,7 +45,7 @@ func Split(r *codec.Reader, data []byte, into []Member) ([]Member, error) {
 	return into, nil
 }
 
-// Start returns the complete members at the beginning of a frame. data is this beginning.
+// Start returns the complete members in data, which is the beginning of a frame.
 func Start(r *codec.Reader, data []byte) []Member {
 	if r.Encoding() == codec.JSON {
 		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be incomplete
