@@ -68,7 +68,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 
 // mismatch ends the session, because the plugin answered the request with an unsuitable field.
 func (p *supervised) mismatch(a answer, request, field string) error {
-	return p.garbage(a, fmt.Errorf("it answers a request '%s' with %T: the answer must have the field '%s' or 'failure'", request, a.Answer, field))
+	return p.garbage(a, fmt.Errorf("it answered a request '%s' with %T: the answer must have the field '%s' or 'failure'", request, a.Answer, field))
 }
 
 func (p *supervised) garbage(a answer, err error) error {

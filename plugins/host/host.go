@@ -138,7 +138,7 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 	return h, func() { i.close(0) }, nil
 }
 
-// Options configure one plugin. The fields below say what zero means.
+// Options configure one plugin. A zero field means its default.
 type Options struct {
 	Name string   `config:"name"` // the name of the plugin in this gateway
 	Path string   `config:"path"` // path of the program, or a name to look up in PATH

@@ -153,9 +153,9 @@ func usable(d *pb.Description) error {
 	case !slices.Contains(d.Contracts, plugins.Contract):
 		return unusable{fmt.Errorf("the plugin supports the contract versions %v, but this gateway requires %d: build the plugin for that version", d.Contracts, plugins.Contract)}
 	case d.Router == nil && d.Serializer == nil:
-		return unusable{errors.New("the plugin is neither a router nor a serializer")}
+		return unusable{errors.New("the plugin describes itself as neither a router nor a serializer: it must be one of them or both")}
 	case d.Serializer != nil && len(d.Serializer.ContentTypes) == 0:
-		return unusable{errors.New("the plugin is a serializer without content types")}
+		return unusable{errors.New("the plugin is a serializer without content types: it must name some")}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ type session struct {
 	mu       sync.Mutex
 	err      error
 	queue    []*call
-	pending  map[uint64]*call // sent
+	pending  map[uint64]*call // sent calls without an answer, by id
 	lastID   uint64
 	frames   int // sent frames without any answer yet
 	messages int // messages of all calls that wait or were sent

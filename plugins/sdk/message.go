@@ -111,7 +111,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds the differences between came, the original values of properties, and now to v.
+// changes adds to v the properties in now that differ from came, their original values.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {

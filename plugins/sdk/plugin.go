@@ -36,7 +36,7 @@ type Plugin struct {
 
 // ErrUnavailable, or an error that wraps it, means that Decode or Encode failed although the input
 // may be valid, so that the gateway may try again.
-var ErrUnavailable = errors.New("unavailable")
+var ErrUnavailable = errors.New("temporarily unavailable")
 
 func (p *Plugin) validate() error {
 	switch {

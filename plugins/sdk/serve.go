@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// gcPercent applies unless GOGC is set. With such a small heap, the default of the garbage
-// collector would use a tenth of the CPU.
+// gcPercent applies unless GOGC is set. The heap of a plugin is small: with the default, the
+// garbage collector would use a tenth of the CPU.
 const gcPercent = 400
 
 // Serve serves the gateway that has started the program, and does not return. A plugin's main
