@@ -28,7 +28,7 @@ func (a *API) tap(c *call) (any, error) {
 		return nil, err
 	}
 	if _, _, isSubscription := core.SplitSubscription(address.Entity); isSubscription || address.Sub != core.Main {
-		return nil, core.Refuse(core.InvalidArgument, "A tap shows what clients send, and they cannot send to '%s': specify a queue or topic that clients send to.", c.path)
+		return nil, core.Refuse(core.InvalidArgument, "Clients cannot send to '%s', so a tap would show no messages: specify a queue or topic.", c.path)
 	}
 	seconds, err := c.number("timeout", 1<<31-1, 0, 1<<31-1)
 	if err != nil {

@@ -26,7 +26,7 @@ var embedded embed.FS
 type Console struct {
 	page   []byte
 	etag   string
-	policy string            // Content-Security-Policy, whose end is connect-src
+	policy string            // Content-Security-Policy; its end is connect-src, to which serve appends sources
 	base   string            // Path with a hash of all assets, so that browsers may cache them forever
 	assets map[string]*asset // by path below base
 }

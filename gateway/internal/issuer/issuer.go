@@ -98,7 +98,7 @@ func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	}
 	by, ok := s.issuers[unproven.Issuer]
 	if !ok {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidIssuer: Tokens of the issuer '%.200s' are not accepted.", unproven.Issuer)
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidIssuer: This gateway does not accept tokens of the issuer '%.200s'. Ask its operator to configure the issuer.", unproven.Issuer)
 	}
 	var payload json.RawMessage
 	if err := by.keys.verify(ctx, parsed, &payload); err != nil {
@@ -114,7 +114,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The claims of the token are not a valid JSON object.")
 	}
 	if claims.Expiry == nil {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token never expires, because it has no claim exp.")
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token never expires, because it has no claim exp. Request a token that expires.")
 	}
 	// The library accepts a token at the very end of its leeway, but the gateway does not.
 	expires := claims.Expiry.Time().Add(t.Leeway)
@@ -146,7 +146,7 @@ func (t *trusted) rights(claims map[string]any) core.Right {
 	return rights
 }
 
-// find returns the claim name, or the value at the path name in nested objects.
+// find returns the claim with this name or, for names joined by dots, a value in nested objects.
 func find(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v

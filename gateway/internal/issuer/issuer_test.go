@@ -167,7 +167,7 @@ func TestRefusalsSayWhatIsWrong(t *testing.T) {
 		"too long":         {good + strings.Repeat("x", maxToken), "MalformedToken: "},
 		"no signature":     {none, "MalformedToken: "},
 		"shared secret":    {shared.sign(t, nil), "MalformedToken: "},
-		"other issuer":     {k.sign(t, map[string]any{"iss": "https://other.example"}), "InvalidIssuer: Tokens of the issuer 'https://other.example' are not accepted."},
+		"other issuer":     {k.sign(t, map[string]any{"iss": "https://other.example"}), "InvalidIssuer: This gateway does not accept tokens of the issuer 'https://other.example'. Ask its operator to configure the issuer."},
 		"no issuer":        {k.sign(t, map[string]any{"iss": nil}), "InvalidIssuer: "},
 		"forged":           {stranger.sign(t, nil), "InvalidSignature: "},
 		"other claims":     {parts[0] + "." + strings.Split(k.sign(t, map[string]any{"sub": "admin"}), ".")[1] + "." + parts[2], "InvalidSignature: "},

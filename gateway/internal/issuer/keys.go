@@ -92,7 +92,7 @@ func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 }
 
 // keys returns the issuer's keys. It fetches them if they are too old, or if latest is true and the
-// last fetch is not recent. fresh means that it did.
+// last fetch is not recent. fresh means that it has fetched them.
 func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySet, fresh bool, err error) {
 	select {
 	case k.turn <- struct{}{}:

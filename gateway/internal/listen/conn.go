@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// rewound returns again the first bytes of a connection, which were read to detect the protocol.
+// rewound is a connection whose reads begin with the bytes that were read to detect the protocol.
 type rewound struct {
 	net.Conn
 	head     []byte
@@ -23,7 +23,7 @@ const maxHeaderLines = 1000
 
 var (
 	errHeaderLines = fmt.Errorf("an HTTP request has more than %d header lines", maxHeaderLines)
-	errHeaderBytes = errors.New("HTTP headers take too much memory")
+	errHeaderBytes = errors.New("the headers of all HTTP requests take too much memory")
 )
 
 type header struct {

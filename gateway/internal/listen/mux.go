@@ -158,7 +158,7 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	speaking := net.Conn(plain)
 	if kind == protocolAMQP && m.opts.Plain != nil && !m.opts.Plain(conn.RemoteAddr().String()) {
 		m.requireTLS(conn)
-		return nil, nil, errors.New("the client speaks AMQP without TLS, but the gateway requires TLS")
+		return nil, nil, errors.New("the client speaks AMQP without TLS, but the gateway requires TLS: use TLS in the client")
 	}
 	if kind == protocolTLS {
 		if kind, speaking, err = m.secure(ctx, plain); err != nil {
@@ -190,7 +190,7 @@ func (m *Mux) requireTLS(conn net.Conn) {
 
 func (m *Mux) secure(ctx context.Context, conn *rewound) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
-		return 0, nil, errors.New("the client speaks TLS, but the gateway has no certificate")
+		return 0, nil, errors.New("the client speaks TLS, but the gateway has no certificate: configure one, or connect without TLS")
 	}
 	inner := tls.Server(conn, m.tls)
 	if err := inner.HandshakeContext(ctx); err != nil {
@@ -202,7 +202,7 @@ func (m *Mux) secure(ctx context.Context, conn *rewound) (protocol, net.Conn, er
 		return 0, nil, err
 	}
 	if kind == protocolTLS {
-		return 0, nil, errors.New("the client speaks TLS inside of TLS")
+		return 0, nil, errors.New("the client began a TLS handshake inside of TLS")
 	}
 	speaking := &secured{rewound{Conn: inner, head: head, admitted: conn.admitted}, inner.ConnectionState()}
 	if kind == protocolHTTP {

@@ -3,7 +3,6 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -127,7 +126,7 @@ func Parse(s string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	switch {
 	case err != nil:
-		return 0, errors.New("the value is not a size: write it like 512MiB or 2GiB")
+		return 0, fmt.Errorf("%q is not a size: write a number of bytes, or a size such as 512MiB or 2GiB", s)
 	case n <= 0:
 		return 0, fmt.Errorf("%s is not above 0: write a size such as 512MiB or 2GiB", s)
 	case n > math.MaxInt64/unit:

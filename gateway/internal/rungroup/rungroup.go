@@ -18,8 +18,8 @@ type Group struct {
 	errs []error // in the order in which the tasks failed
 }
 
-// New returns a Group. Its tasks' context ends with ctx, at the first failure (its cause), or by
-// Stop.
+// New returns a Group. The context of its tasks ends when ctx ends, when a task fails (the failure
+// is the cause), or when Stop is called.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)

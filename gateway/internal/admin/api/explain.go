@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Account is the history of a message in one entity. Next has its accounts in the entities to which
-// it was forwarded.
+// Account is the history of a message in one entity. Next has the entities to which the message was
+// forwarded.
 type Account struct {
 	Namespace string           `json:"namespace"`
 	Entity    string           `json:"entity"`

@@ -51,7 +51,7 @@ const (
 	Created    = "created"    // a namespace created at run time
 )
 
-// Namespace describes a namespace. Only namespaces created at run time have Times and keys.
+// Namespace describes a namespace. Its times and keys are set only if it was created at run time.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
