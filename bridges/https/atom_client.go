@@ -107,7 +107,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	}
 	root, err = parseXML(text, maxPageNodes)
 	if response.StatusCode/100 != 2 {
-		refused := &StatusError{Status: response.StatusCode, Text: fmt.Sprintf("%s answered %s", request.URL.Host, response.Status)}
+		refused := &StatusError{Status: response.StatusCode, Text: fmt.Sprintf("%s answers %s", request.URL.Host, response.Status)}
 		if err == nil && root.child("Detail") != nil {
 			refused.Text, refused.Told = root.child("Detail").value(), true
 		}
