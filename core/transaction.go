@@ -94,7 +94,7 @@ func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 
 // locks may expire. Calls must not overlap.
 // All settlements, scheduled messages, cancellations and session states must belong to one
 // partition of one entity. Messages to other entities go through the transfer queue of that
-// partition, in the same atomic step. Without any of these operations, the partition is that of the
+// partition, in the same atomic step. A transaction that only sends belongs to the partition of the
 // first entity that gets a message. All messages to one entity must have keys of the same
 // partition.
 type Transaction interface {

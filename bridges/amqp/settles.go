@@ -287,7 +287,7 @@ const (
 type outstanding struct {
 	pending   int // locked deliveries that wait to be sent
 	bytes     int // bytes of all deliveries that wait to be sent
-	receivers int // receiving links, except browsers
+	receivers int // receiving links, except those that only browse
 	settling  int
 	noMemory  bool // a link could not request deliveries for lack of memory
 	atLimit   bool // a link could not request deliveries, because too many are unsettled

@@ -193,7 +193,7 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		m := g[0]
 		check := v.Admit
 		if sub == core.DeadLetter {
-			check = v.Check // dead letters do not expire, so they keep their time to live
+			check = v.Check // dead letters do not expire, so the entity's default time to live does not apply
 		}
 		m.ScheduledEnqueueTime = time.Time{}
 		if answers[i].Err = check(m); answers[i].Err != nil {

@@ -179,7 +179,7 @@ func (s *searches) take(n int) bool {
 	return true
 }
 
-// give returns the tries of a search that has found a key: a client with a valid key costs nothing.
+// give adds n tries to the budget again, after a search that has found a key.
 func (s *searches) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

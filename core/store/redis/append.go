@@ -221,7 +221,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*outgoing[stored]
 		r := s.receipt(sh)
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
-		if hand != nil { // the receivers' credit is reserved, so a concurrent flush could hand over nothing
+		if hand != nil { // this flush has reserved all credit of the receivers, so another one must wait
 			sh.appends.SetAlone(true)
 			defer sh.appends.SetAlone(false)
 		}

@@ -58,8 +58,8 @@ func (r *receipt) end() {
 	k.free = append(k.free, r.key)
 }
 
-// again reports whether to send the call again. If not, outcome is its error. A lost answer stays
-// unknown even if a repetition was refused, because the first attempt may have run.
+// again reports whether to send the call again. If not, outcome is its error. After a lost answer,
+// the outcome stays unknown even if a repetition was refused: the first attempt may have run.
 func (r *receipt) again(ctx context.Context, err error) (again bool, outcome error) {
 	switch {
 	case err == nil || r == nil:

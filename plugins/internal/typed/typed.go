@@ -13,7 +13,7 @@ import (
 
 const maxDepth = 32
 
-// Of checks v, because v comes from another program.
+// Of converts v. It checks v, because v comes from another program.
 func Of(v *pb.Value) (any, error) {
 	var c converter
 	out := c.of(v)

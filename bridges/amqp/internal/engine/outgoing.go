@@ -187,7 +187,7 @@ func (l *Link) flowed(f *wire.Flow) {
 const (
 	// smallRoom is the largest output buffer, in bytes, that an idle connection keeps.
 	smallRoom = 4 << 10
-	// largeRoom is the size of output buffers above smallRoom: maxUnsaid bytes and a frame fit in.
+	// largeRoom is the size of larger output buffers. It has room for maxUnsaid bytes and a frame.
 	largeRoom = 256 << 10
 )
 
