@@ -110,7 +110,7 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	case s == nil && slices.Contains(notSettable, name):
 		return nil
 	case s == nil:
-		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a %s.%s", name, strings.ToLower(kind.String()), suggestion(name, kind))
+		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a %s.%s", name, kind.Word(), suggestion(name, kind))
 	case !s.Kinds.Has(kind), n.null, len(n.children) == 0 && text == "":
 		return nil
 	case len(n.children) > 0:

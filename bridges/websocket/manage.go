@@ -81,7 +81,7 @@ func (c *conn) remove(ctx context.Context, o call) (answer, error) {
 
 func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.OpenMap()
-	w.Key("kind").Text(strings.ToLower(e.Kind.String()))
+	w.Key("kind").Text(e.Kind.Word())
 	w.Key("name").Text(e.Name)
 	for _, at := range [...]struct {
 		key string
@@ -229,7 +229,7 @@ func readSettings(r *codec.Reader) (all settings, err error) {
 func (all *settings) apply(kind core.Kind, q *core.Settings) error {
 	for _, s := range all.given {
 		if !s.Kinds.Has(kind) {
-			return core.Refuse(core.InvalidArgument, "settings.%s is not a setting of a %s.", s.Name, strings.ToLower(kind.String()))
+			return core.Refuse(core.InvalidArgument, "settings.%s is not a setting of a %s.", s.Name, kind.Word())
 		}
 		s.Copy(q, &all.Settings)
 	}

@@ -116,7 +116,7 @@ const compileCost = 64
 
 func (p *pattern) match(s string) bool {
 	first, last := p.runs[0], p.runs[len(p.runs)-1]
-	rest, ok := first.cutPrefix(s)
+	rest, ok := cutPieces(s, first.pieces)
 	if len(p.runs) == 1 {
 		return ok && rest == ""
 	}
@@ -130,8 +130,6 @@ func (p *pattern) match(s string) bool {
 	}
 	return last.hasSuffix(rest)
 }
-
-func (r run) cutPrefix(s string) (rest string, ok bool) { return cutPieces(s, r.pieces) }
 
 func cutPieces(s string, pieces []piece) (rest string, ok bool) {
 	for _, p := range pieces {
@@ -176,7 +174,7 @@ func (r run) hasSuffix(s string) bool {
 		_, n := utf8.DecodeLastRuneInString(s[:at])
 		at -= n
 	}
-	_, ok := r.cutPrefix(s[at:])
+	_, ok := cutPieces(s[at:], r.pieces)
 	return ok
 }
 

@@ -135,10 +135,9 @@ func TestLinksEndWithTheirToken(t *testing.T) {
 			}
 			return s, r, ms[0], nil
 		}
-		life := 6 * time.Second
-		s, r, m, err := linked(life)
-		for ; err != nil && life < time.Minute; s, r, m, err = linked(life) { // a busy machine needs longer
-			life *= 3
+		s, r, m, err := linked(6 * time.Second)
+		for life := 18 * time.Second; err != nil && life < 3*time.Minute; life *= 3 { // a busy machine needs longer
+			s, r, m, err = linked(life)
 		}
 		if err != nil {
 			e.Fatal(err)

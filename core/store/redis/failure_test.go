@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,19 @@ func send(tb testing.TB, s core.Store, p core.Partition, bodies ...string) []int
 		tb.Fatalf("append: %v", a[0].Err)
 	}
 	return a[0].Numbers
+}
+
+// callsOf returns how often the server has run a command.
+func callsOf(tb testing.TB, server *redistest.Server, command string) int64 {
+	tb.Helper()
+	info, err := server.Client().Info(tb.Context(), "commandstats").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, after, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
+	calls, _, _ := strings.Cut(after, ",")
+	n, _ := strconv.ParseInt(calls, 10, 64) // 0 if it has run none
+	return n
 }
 
 func lock(tb testing.TB, s core.Store, p core.Partition, limit int) []core.Delivery {

@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"bytes"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,15 +43,9 @@ func TestACallThatArrivesAfterItsRepetitionStoresNothing(t *testing.T) {
 			if err := p.In(s).Append(t.Context(), [][]*core.Message{group})[0].Err; err != nil {
 				t.Fatalf("append: %v", err)
 			}
-			executed := func() string {
-				all, _ := server.Client().Info(t.Context(), "commandstats").Result()
-				_, after, _ := strings.Cut(all, "cmdstat_evalsha:calls=")
-				calls, _, _ := strings.Cut(after, ",")
-				return calls
-			}
-			before := executed()
+			before := callsOf(t, server, "evalsha")
 			close(repeated)
-			eventually.True(t, "the late call runs", func() bool { return executed() != before })
+			eventually.True(t, "the late call runs", func() bool { return callsOf(t, server, "evalsha") != before })
 			if got := len(lock(t, s, p, 3*n+10)); got != n+1 {
 				t.Errorf("%d messages were delivered, want %d", got, n+1)
 			}

@@ -3,7 +3,6 @@ package redis_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,14 +44,7 @@ func TestAGatewayDoesNotReadWhatItHasJustStored(t *testing.T) {
 	another := open(t, server.URL(), redisstore.Options{Prefix: "recents:"})
 	reads := func() int64 {
 		t.Helper()
-		info, err := server.Client().Info(t.Context(), "commandstats").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, after, _ := strings.Cut(info, "cmdstat_xrange:calls=")
-		text, _, _ := strings.Cut(after, ",")
-		n, _ := strconv.ParseInt(text, 10, 64) // 0 if there was none
-		return n
+		return callsOf(t, server, "xrange")
 	}
 	for i, senders := range [][]*redisstore.Store{{s}, {s, s, s}, {another, s, another, s}} {
 		before := reads()
