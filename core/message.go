@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -239,4 +240,112 @@ func (m *Message) PinKey() string {
 		return string(key)
 	}
 	return string(KeyOfSession(m.PartitionKey))
+}
+
+// maxSections is the maximum size, in bytes, of a body with several sections that Value decodes.
+// value.Limits bounds only each section, and decoded values need several times the memory.
+const maxSections = 1 << 20
+
+// Payload returns the bytes of an opaque payload, with its sections joined; the caller must not
+// change them. ok is false for AMQP values and sequences, and for a damaged body.
+func (b Body) Payload() (payload []byte, ok bool) {
+	switch b.Kind {
+	case BodyData, BodyNone:
+		return b.Bytes, true
+	case BodyDataSections:
+		joined := make([]byte, 0, len(b.Bytes))
+		ok := b.EachSection(func(section []byte) error {
+			data, _, err := value.ReadBinary(section)
+			joined = append(joined, data...)
+			return err
+		}) == nil
+		return joined, ok
+	default:
+		return nil, false
+	}
+}
+
+// Value decodes an AMQP value or sequence; several sequences become a list of lists. It fails if
+// the sections together are too large.
+func (b Body) Value() (any, error) {
+	var sections value.List
+	err := b.EachSection(func(section []byte) error {
+		if len(sections) > 0 && len(b.Bytes) > maxSections {
+			return fmt.Errorf("the sections of the body have %d bytes in total: at most %d are allowed", len(b.Bytes), maxSections)
+		}
+		v, _, err := value.Decode(section, value.Limits{})
+		sections = append(sections, v)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the body: %w", err)
+	case b.Kind == BodyValue && len(sections) == 1, b.Kind == BodySequence && len(sections) == 1:
+		return sections[0], nil
+	case b.Kind == BodySequence && len(sections) > 1:
+		return sections, nil
+	default:
+		return nil, fmt.Errorf("the body has %d sections: it must be one AMQP value section, or AMQP sequence sections", len(sections))
+	}
+}
+
+// EachSection calls f with the encoded value of each section, until an error.
+func (b Body) EachSection(f func(section []byte) error) error {
+	for rest := b.Bytes; len(rest) > 0; {
+		section, after, err := value.ReadRaw(rest)
+		if err != nil {
+			return err
+		}
+		if value.KindOf(section) == value.KindDescribed {
+			if _, section, err = value.ReadRaw(section[1:]); err != nil {
+				return err
+			}
+		}
+		if err := f(section); err != nil {
+			return err
+		}
+		rest = after
+	}
+	return nil
+}
+
+// MessageField describes a string or an id of a sender, for code that handles them by name.
+type MessageField struct {
+	Name string     // in Service Bus, in BrokerProperties and in SQL
+	Bit  TextFields // 0: an empty string means not set
+	// Limit is the maximum number of characters, or 0.
+	Limit int
+	// Exactly one of Text and ID is set. It returns a pointer to the field.
+	Text func(*Message) *string
+	ID   func(*Message) *ID
+}
+
+var MessageFields = [...]MessageField{
+	{Name: "MessageId", Limit: MaxKeyLength, ID: func(m *Message) *ID { return &m.MessageID }},
+	{Name: "CorrelationId", Bit: FieldCorrelationID, ID: func(m *Message) *ID { return &m.CorrelationID }},
+	{Name: "SessionId", Bit: FieldSessionID, Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.SessionID }},
+	{Name: "ReplyToSessionId", Bit: FieldReplyToSessionID, Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.ReplyToSessionID }},
+	{Name: "Label", Bit: FieldSubject, Text: func(m *Message) *string { return &m.Subject }},
+	{Name: "To", Bit: FieldTo, Text: func(m *Message) *string { return &m.To }},
+	{Name: "ReplyTo", Bit: FieldReplyTo, Text: func(m *Message) *string { return &m.ReplyTo }},
+	{Name: "ContentType", Bit: FieldContentType, Text: func(m *Message) *string { return &m.ContentType }},
+	{Name: "PartitionKey", Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.PartitionKey }},
+	{Name: "ViaPartitionKey", Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.ViaPartitionKey }},
+}
+
+// Set sets the field to a string, which may be empty.
+func (f *MessageField) Set(m *Message, s string) {
+	if f.Text != nil {
+		*f.Text(m) = s
+	} else {
+		*f.ID(m) = StringID(s)
+	}
+	if s == "" {
+		m.EmptyText |= f.Bit
+	}
+}
+
+func (f *MessageField) Unset(m *Message) {
+	f.Set(m, "")
+	m.EmptyText &^= f.Bit
 }

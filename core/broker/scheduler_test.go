@@ -256,15 +256,17 @@ func eachTickOnce(t *testing.T, store core.Store, n int, during time.Duration) {
 // On files and on Redis the time of the stores' views moves in steps. All gateways look for due ticks at once.
 func TestEachTickIsSentOnceOnFilesAndRedis(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func() (core.Store, error){
-		"file": func() (core.Store, error) { return file.Open(t.TempDir(), file.Options{Sync: file.SyncNever}) },
-		"redis": func() (core.Store, error) {
+	for name, open := range map[string]func(*testing.T) (core.Store, error){
+		"file": func(t *testing.T) (core.Store, error) {
+			return file.Open(t.TempDir(), file.Options{Sync: file.SyncNever})
+		},
+		"redis": func(t *testing.T) (core.Store, error) {
 			return redis.Open(t.Context(), redistest.Start(t, redistest.Options{}).URL(), redis.Options{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inner, err := open()
+			inner, err := open(t)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
@@ -93,5 +94,37 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, to
 			renewals[i].Err = b.ns.Lock(renewals[i].Err, v)
 		}
 		return renewals
+	})
+}
+
+// Activate makes messages available, or changes when scheduled ones become due: see core.Activate.
+// The caller needs the Manage right, because Activate ends locks of other clients.
+func (b *Broker) Activate(ctx context.Context, id core.Identity, a core.Address, numbers []int64, at time.Time) []error {
+	e, err := b.access(ctx, id, core.Manage, a)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(numbers))
+	}
+	e.Use()
+	v := e.View()
+	settlements := make([]core.Settlement, len(numbers))
+	for i, n := range numbers {
+		index, position := core.SplitSequenceNumber(n)
+		settlements[i] = core.Settlement{Token: core.NewLockToken(index, position, 0), Outcome: core.Activate, At: at}
+	}
+	by := e.audit.Party(ctx, id, core.Manage, v)
+	unknown := error(core.MessageNotFound)
+	return entity.ByPartition(v.Queues[a.Sub], settlements, entity.PartitionOfSettlement, unknown, func(p *core.Partition, part []core.Settlement) []error {
+		errs := p.Settle(ctx, part)
+		e.audit.Settled(v, a.Sub, part, errs, by)
+		for i, err := range errs {
+			switch core.CodeOf(err) {
+			case core.MessageNotFound:
+			case core.SessionLocked:
+				errs[i] = core.Refuse(core.SessionLocked, "a receiver has locked the message's session: unlock the session first")
+			default:
+				errs[i] = b.ns.Refusal(err, &v.Entity)
+			}
+		}
+		return errs
 	})
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
@@ -125,4 +127,172 @@ func (s *Store) measureCounted(ctx context.Context, ps []core.Partition, counted
 	for k, i := range places {
 		counted[i].Stats.Bytes, counted[i].Err = sizes[k], errs[k]
 	}
+}
+
+type measured struct {
+	bytes int64
+	work  time.Duration // approximate time that Redis needed
+}
+
+const (
+	workPerCommand = time.Microsecond
+	workPerEntry   = 100 * time.Nanosecond
+	seenSamples    = 100 // ids that are read to estimate the average length of all ids
+	forgetCalls    = 20  // calls of duplicates_trim.lua in one measurement
+	forgetMost     = 5000
+)
+
+// sizes returns the partitions' bytes, only estimated if measuring would cost Redis too much.
+func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
+	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
+	var asked []place
+	var places []int
+	for i, p := range ps {
+		if sh := s.shards.known(p); sh != nil {
+			var lately bool
+			if sizes[i], lately = sh.quota.lately(); lately {
+				continue
+			}
+		}
+		asked, places = append(asked, p), append(places, i)
+	}
+	found, failures := s.measure(ctx, asked)
+	for i, at := range places {
+		sizes[at], errs[at] = found[i].bytes, failures[i]
+		if failures[i] == nil && found[i].work > muchWork {
+			sh, done := s.shard(asked[i])
+			sh.quota.mu.Lock()
+			sh.quota.note(found[i])
+			sh.quota.mu.Unlock()
+			done()
+		}
+	}
+	return sizes, errs
+}
+
+type measuring struct {
+	*Store
+	found []measured
+	errs  []error
+	asked []question
+}
+
+type question struct {
+	of      int // index in found
+	command []any
+	answer  func(reply *redis.Cmd) // handles the reply, and may ask further questions
+}
+
+func (m *measuring) ask(of int, answer func(reply *redis.Cmd), command ...any) {
+	m.asked = append(m.asked, question{of, command, answer})
+}
+
+// usage asks for the memory of key, for found[of]. Redis looks at samples values, or at all for 0.
+func (m *measuring) usage(of int, key string, samples ...any) {
+	command := []any{"MEMORY", "USAGE", key}
+	if len(samples) > 0 {
+		command = append(command, "SAMPLES", samples[0])
+	}
+	m.ask(of, func(reply *redis.Cmd) {
+		n, _ := reply.Int64() // 0 if the key does not exist
+		m.found[of].bytes += n
+	}, command...)
+}
+
+// run sends the questions, and those that the answers ask.
+func (m *measuring) run(ctx context.Context) {
+	for len(m.asked) > 0 {
+		asked := m.asked
+		m.asked = nil
+		for i, r := range m.server.Piped(ctx, len(asked), func(i int) []any { return asked[i].command }) {
+			q := &asked[i]
+			m.found[q.of].work += workPerCommand
+			if err := r.Err(); err != nil && !conn.IsNil(err) {
+				m.errs[q.of] = err
+			}
+			q.answer(r)
+		}
+	}
+}
+
+// measure asks Redis for the memory of queues: for a main queue with its sub-queues, and for a
+// topic's own queue with the queues of its subscriptions. Streams are measured completely, because
+// their first nodes say little about the others. An empty stream counts as 0 bytes.
+func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
+	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
+	names := s.server.Names
+	for i, p := range ps {
+		if p.Sub == core.Main && p.DuplicateWindow.Milliseconds() > 0 {
+			m.forgetIDs(i, p, forgetCalls)
+		}
+	}
+	m.run(ctx)
+	for i, p := range ps {
+		m.queue(i, p.Ref)
+		if p.Sub != core.Main || p.Subscription != "" {
+			continue
+		}
+		m.ask(i, func(reply *redis.Cmd) {
+			ids, _ := reply.StringSlice()
+			for _, id := range ids {
+				m.queue(i, core.Ref{Entity: p.Entity, Subscription: id, Index: p.Index})
+			}
+			if len(ids) > 0 {
+				m.usage(i, names.Refs(p.Ref))
+				m.entries(i, "HLEN", names.Bodies(p.Ref), func() { m.usage(i, names.Bodies(p.Ref), 0) })
+			}
+		}, "SMEMBERS", names.Subscriptions(p.Ref))
+	}
+	m.run(ctx)
+	return m.found, m.errs
+}
+
+// queue asks for the memory of r and, if r is a main queue, of its sub-queues.
+func (m *measuring) queue(of int, r core.Ref) {
+	names, prefix, beside := m.server.Names, m.server.Names.Prefix(r), keyspace.MessageDataSuffixes
+	if r.Sub == core.Main {
+		for sub := core.Main + 1; sub < core.SubQueues; sub++ {
+			m.queue(of, core.Ref{Entity: r.Entity, Subscription: r.Subscription, Index: r.Index, Sub: sub})
+		}
+		beside += keyspace.SessionSuffixes
+		seen := names.Base(r) + keyspace.SeenSuffix
+		m.ask(of, func(reply *redis.Cmd) {
+			if n, _ := reply.Int64(); n == 0 {
+				return
+			}
+			m.usage(of, seen, seenSamples)
+			for _, suffix := range keyspace.StateSuffixes {
+				m.usage(of, prefix+string(suffix), 0)
+			}
+		}, append([]any{"EXISTS", seen}, keyspace.WithSuffixes(prefix, keyspace.StateSuffixes)...)...)
+	}
+	m.entries(of, "XLEN", names.Stream(r), func() {
+		m.usage(of, names.Stream(r), 0)
+		for _, suffix := range beside {
+			m.usage(of, prefix+string(suffix))
+		}
+	})
+}
+
+// entries calls some if key has entries; command returns their number. It also adds the time for
+// measuring the key to m.found[of].work.
+func (m *measuring) entries(of int, command, key string, some func()) {
+	m.ask(of, func(reply *redis.Cmd) {
+		n, _ := reply.Int64()
+		if m.found[of].work += time.Duration(n) * workPerEntry; n > 0 {
+			some()
+		}
+	}, command, key)
+}
+
+// forgetIDs makes Redis drop outdated ids of duplicate detection, in up to the given number of
+// calls. Other scripts drop ids only when a message arrives, so without new messages they would be
+// counted for ever.
+func (m *measuring) forgetIDs(of int, p place, calls int) {
+	key := m.server.Names.Base(p.Ref) + keyspace.SeenSuffix
+	m.ask(of, func(reply *redis.Cmd) {
+		if n, err := reply.Int64(); err == nil && n == forgetMost && calls > 1 {
+			m.forgetIDs(of, p, calls-1)
+		}
+	}, script.DuplicatesTrim.Command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 }

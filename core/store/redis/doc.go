@@ -21,7 +21,7 @@
 //   - internal/record encodes messages,
 //   - internal/keyspace names the keys.
 //
-// Each file of this package has one operation, or a part of a partition's state that several
+// Each file of this package has one operation, a few small ones of one kind, or a part of a partition's state that several
 // operations share.
 //
 // A topic's partition and those of its subscriptions share a hash tag, so a publication with all
@@ -29,7 +29,7 @@
 // (lua/shared_bodies.lua).
 //
 // Delivery is at least once. A call whose answer was lost is sent again for up to Options.Patience,
-// and takes effect once (receipt.go). If the server stays away for longer, the caller gets Busy
+// and takes effect once (calls.go). If the server stays away for longer, the caller gets Busy
 // although the messages may have been stored. If the caller sends them again, only duplicate
 // detection prevents a second copy.
 package redis
