@@ -3,6 +3,7 @@ package messages
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
@@ -113,4 +117,103 @@ func typedText(v any) string {
 		return fmt.Sprint(v)
 	}
 	return fmt.Sprintf("%s (%s)", propertyText(v), value.KindOf(encoded))
+}
+
+type column struct {
+	title string
+	of    func(*amqp.Arrival) string
+}
+
+var (
+	numberColumn   = column{"NUMBER", func(a *amqp.Arrival) string { return fmt.Sprint(a.SequenceNumber) }}
+	idColumn       = column{"MESSAGE ID", func(a *amqp.Arrival) string { return preview(a.MessageID.String(), 36) }}
+	sessionColumn  = column{"SESSION", func(a *amqp.Arrival) string { return preview(a.SessionID, 36) }}
+	reasonColumn   = column{"REASON", func(a *amqp.Arrival) string { return preview(reasonOf(a), 40) }}
+	enqueuedColumn = column{"ENQUEUED", func(a *amqp.Arrival) string { return shownTime(a.EnqueuedTime) }}
+	dueColumn      = column{"DUE", func(a *amqp.Arrival) string { return shownTime(a.ScheduledEnqueueTime) }}
+	bodyColumn     = column{"BODY", func(a *amqp.Arrival) string { return bodyPreview(&a.Body) }}
+)
+
+func shownTime(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+const previewLength = 40
+
+func bodyPreview(b *core.Body) string {
+	if b.Kind == core.BodyData && utf8.Valid(b.Bytes) {
+		return preview(string(b.Bytes), previewLength)
+	}
+	return fmt.Sprintf("(%d bytes)", len(b.Bytes))
+}
+
+func preview(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text[:min(len(text), 4*most)])
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// tableRows is how many rows are printed together, with columns as wide as these rows require.
+const tableRows = 1000
+
+func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
+	var titles []any
+	for _, column := range columns {
+		titles = append(titles, column.title)
+	}
+	rows, listed := o.Rows(c, titles...), 0
+	more, err := b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
+		var cells []any
+		for _, column := range columns {
+			cells = append(cells, cmp.Or(column.of(a), "-"))
+		}
+		if err := rows.Add(shownLine(b.entity, *a), cells...); err != nil {
+			return err
+		}
+		if listed++; listed%tableRows == 0 {
+			return rows.Flush()
+		}
+		return nil
+	})
+	if err == nil && listed == 0 {
+		return b.none(c.Context(), &o.selection)
+	}
+	if more {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(listed))
+	}
+	return errors.Join(err, rows.Flush())
+}
+
+func lineOf(entity string, a amqp.Arrival) record.Line {
+	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
+		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)
+		if a.CreationTime.Equal(a.EnqueuedTime) { // the gateway computed these two times; the sender did not set them
+			m := *a.Message
+			m.CreationTime, m.AbsoluteExpiryTime = time.Time{}, time.Time{}
+			a.Message = &m
+		}
+	}
+	if a.DeadLetterSource != "" {
+		m := *a.Message
+		m.Transit = &core.Transit{DeadLetterSource: a.DeadLetterSource}
+		a.Message = &m
+	}
+	return record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: a.Message, BrokerProperties: a.BrokerProperties}}, entity)
+}
+
+// shownLine returns the JSON line for a message. For dead letters it includes the reason.
+func shownLine(entity string, a amqp.Arrival) *record.Line {
+	line := lineOf(entity, a)
+	line.DeadLetterReason, line.DeadLetterText, line.DeadLetterSource = reasonOf(&a), propertyOf(&a, core.PropertyDeadLetterDescription), a.DeadLetterSource
+	return &line
 }

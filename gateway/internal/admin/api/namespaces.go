@@ -2,6 +2,9 @@ package api
 
 import (
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
 // NamespaceHeader is the header with which an operator names another namespace.
@@ -93,4 +96,38 @@ type Clock struct {
 	Now       time.Time `json:"now"`
 	Frozen    bool      `json:"frozen"`
 	Ahead     string    `json:"ahead"` // how far the clock is ahead of the store's, in Go's notation
+}
+
+// FaultsPath, or a namespace's path with FaultsOf, has the fault rules of a namespace. GET lists
+// them, POST adds one, and DELETE removes all, or only the one whose name follows the path.
+const (
+	FaultsPath = "/$crosstown/faults"
+	FaultsOf   = "faults"
+)
+
+// Fault is a rule that makes operations fail. Durations are in the form of Go or of ISO 8601.
+type Fault struct {
+	faults.Rule
+	Delay string `json:"delay,omitempty"`
+	Life  string `json:"life,omitempty"`
+
+	// Only answers have the members below. Matched counts the operations that the rule selected; Met
+	// counts those of them that it made fail, at all gateways. The rule ends at Ends.
+	Matched int        `json:"matched"`
+	Met     int        `json:"met"`
+	Ends    *time.Time `json:"ends,omitempty"`
+}
+
+type FaultList struct {
+	Faults []Fault `json:"faults"`
+}
+
+// SchedulesPath has the schedules of the client's namespace, on which clients need Manage. GET
+// lists schedules, with the parameters skip and top (default 100, at most 1000). With a name after
+// the path, GET shows, DELETE deletes, and PUT creates or changes that schedule. The body of PUT
+// has the settings that differ from the defaults. With If-None-Match: *, PUT only creates.
+const SchedulesPath = "/$crosstown/schedules"
+
+type ScheduleList struct {
+	Schedules []core.ScheduleState `json:"schedules"`
 }

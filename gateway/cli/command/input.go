@@ -13,6 +13,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+func OpenInput(c *cobra.Command, name string) (io.ReadCloser, error) {
+	if name == "" || name == "-" {
+		return io.NopCloser(c.InOrStdin()), nil
+	}
+	return os.Open(name)
+}
+
 type Confirmation struct{ Yes bool }
 
 func (o *Confirmation) Bind(c *cobra.Command) {
@@ -87,3 +94,16 @@ func (i *Input) Read(p []byte) (int, error) {
 }
 
 var _ io.ReadSeeker = (*Input)(nil)
+
+func IsTerminal(stream any) bool {
+	f, ok := stream.(interface{ Stat() (os.FileInfo, error) })
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // services and cron jobs use the null device as standard streams
+	return err != nil || !os.SameFile(info, null)
+}

@@ -3,36 +3,19 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
-
-func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
-	var o Flags
-	o.Bind(c, environ)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		q, err := inquiry(args)
-		if err != nil {
-			return err
-		}
-		var answer A
-		if err := o.Ask(c.Context(), q, &answer); err != nil {
-			return err
-		}
-		return o.Print(c, answer, func(w io.Writer) error { return text(w, args, &answer) })
-	}
-	return c
-}
-
-// About returns a function for Asking, whose Inquiry has the path and the command's arguments.
-func About(method, path string) func(args []string) (Inquiry, error) {
-	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
-}
 
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
@@ -134,4 +117,64 @@ func (t Table) Row(cells ...any) {
 		_, _ = fmt.Fprint(t, cell)
 	}
 	_, _ = fmt.Fprintln(t)
+}
+
+func Messages(n int) string { return Plural(n, "message") }
+
+func Plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func Words[T ~string](all []T) (names []string) {
+	for _, each := range all {
+		names = append(names, string(each))
+	}
+	return names
+}
+
+// Progress prints a count at most once per second, first after one second.
+type Progress struct {
+	w    io.Writer
+	verb string
+	next time.Time
+}
+
+func NewProgress(w io.Writer, verb string) *Progress {
+	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
+}
+
+func (p *Progress) At(n int) {
+	if now := time.Now(); now.After(p.next) {
+		p.next = now.Add(time.Second)
+		_, _ = fmt.Fprintf(p.w, "%s %s…\n", p.verb, Messages(n))
+	}
+}
+
+type Output struct{ Force bool }
+
+func (o *Output) Bind(c *cobra.Command) {
+	c.Flags().BoolVar(&o.Force, "force", false, "replace the output file if it exists and is not empty")
+}
+
+func (o *Output) Check(path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && !o.Force {
+		return Usagef("%s exists and is not empty: specify another file, or replace it with --force", path)
+	}
+	return nil
+}
+
+// WriteWhole writes a file that only its owner may read. It writes a temporary file and renames it,
+// so that an error leaves an existing file unchanged. Only to a pipe or device it writes directly.
+func WriteWhole(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	return durable.Replace(path, 0o600, write)
 }
