@@ -49,7 +49,7 @@ var arrows = []struct {
 	{"core/broker/internal/forward", []string{"core", "core/broker/internal/entity", "core/broker/internal/audit", "core/broker/internal/pipeline", "core/broker/internal/pause", "internal/wake"}},
 	{"core/cron", []string{"core", "github.com/netresearch/go-cron"}},
 	{"core/broker", []string{"core", "core/fair", "core/value", "core/cron", "core/rules", "core/broker/internal/...", "golang.org/x/sync/singleflight", "internal/wake"}},
-	{"core/namespaces", []string{"core", "core/auth", "core/intercept", "internal/wake"}},
+	{"core/namespaces", []string{"core", "core/auth", "core/intercept", "golang.org/x/sync/singleflight", "internal/wake"}},
 	{"core/intercept", []string{"core"}},
 	{"core/faults", []string{"core", "core/intercept", "internal/wake"}},
 	{"core/payload", []string{"core", "core/intercept", "golang.org/x/sync/semaphore", "internal/wake"}},

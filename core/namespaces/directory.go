@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/intercept"
@@ -72,7 +74,9 @@ type Directory struct {
 
 	changing sync.Mutex
 	pending  *wake.Names
-	shared   sharedRead
+	reading  singleflight.Group // reads of the registry for unknown credentials
+	waiting  atomic.Int32       // clients that wait for such a read
+	lastRead time.Time          // only the last function of reading uses it
 	searches searches
 	tries    atomic.Uint64
 }

@@ -2,7 +2,6 @@ package namespaces
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -183,61 +182,37 @@ func (d *Directory) apply(n core.Namespace) *Member {
 	return d.enter(newMember(d, n))
 }
 
-// sharedRead limits reads of the registry for unknown credentials: clients share each read.
-type sharedRead struct {
-	mu      sync.Mutex
-	next    chan struct{} // closed when the next read has ended; nil: none is planned
-	waiting int
-	last    time.Time
-}
-
 // readShared waits for a read of the registry that begins after the call, and reports whether the
-// version is then newer than the given one.
+// version is then newer than the given one. Clients share each read.
 func (d *Directory) readShared(ctx context.Context, version uint64) bool {
-	s := &d.shared
-	s.mu.Lock()
-	if s.waiting >= maxWaitingReads {
-		s.mu.Unlock()
+	defer d.waiting.Add(-1)
+	if d.waiting.Add(1) > maxWaitingReads {
 		return false
 	}
-	if s.next == nil {
+	read := func() (any, error) {
 		over := make(chan struct{})
-		if !d.goOpen(func() {
-			defer close(over)
-			d.readOnce()
-		}) {
-			s.mu.Unlock()
-			return false
+		if d.goOpen(func() { defer close(over); d.readOnce() }) {
+			<-over
 		}
-		s.next = over
+		return nil, nil
 	}
-	over := s.next
-	s.waiting++
-	s.mu.Unlock()
 	select {
-	case <-over:
+	case <-d.reading.DoChan("", read):
 	case <-ctx.Done():
 	}
-	s.mu.Lock()
-	s.waiting--
-	s.mu.Unlock()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.version != version
 }
 
-// readOnce waits for minReadInterval since the last read, then reads the registry.
+// readOnce waits for minReadInterval since the last read, then reads the registry. From then on,
+// clients need another read, which begins later.
 func (d *Directory) readOnce() {
-	s := &d.shared
-	s.mu.Lock()
-	pause := time.Until(s.last.Add(minReadInterval))
-	s.mu.Unlock()
-	if pause > 0 && !wake.After(d.base, pause) {
+	if !wake.After(d.base, time.Until(d.lastRead.Add(minReadInterval))) {
 		return
 	}
-	s.mu.Lock()
-	s.next, s.last = nil, time.Now()
-	s.mu.Unlock()
+	d.lastRead = time.Now()
+	d.reading.Forget("")
 	if err := d.readAll(d.base); err != nil && d.base.Err() == nil {
 		d.log.Debug("cannot look up an unknown namespace", "err", err)
 	}
