@@ -18,9 +18,11 @@ import (
 type Client struct {
 	remote     *Remote
 	connection *connection
-	management management
 	stop       context.CancelFunc
 	tasks      sync.WaitGroup
+
+	mu    sync.Mutex       // held during a request to a node
+	nodes map[string]*node // $management nodes, by entity
 }
 
 // Connect tries only once, and ignores the options Pulls and Logger.
@@ -31,7 +33,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		return nil, err
 	}
 	r.connection = l
-	c := &Client{remote: r, connection: l, management: management{connection: l, nodes: map[string]*node{}}}
+	c := &Client{remote: r, connection: l, nodes: map[string]*node{}}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.tasks.Go(func() { l.renewTokens(ctx) })
 	return c, nil
@@ -55,7 +57,7 @@ func (c *Client) Peek(ctx context.Context, entity string, state *core.State, fro
 	if state != nil {
 		arguments[amqp.ArgumentPeekState] = int32(*state)
 	}
-	answer, err := c.management.ask(ctx, entity, "com.microsoft:peek-message", arguments)
+	answer, err := c.ask(ctx, entity, "com.microsoft:peek-message", arguments)
 	if err != nil {
 		return nil, fmt.Errorf("cannot peek at '%s': %w", entity, err)
 	}
@@ -116,7 +118,7 @@ func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) er
 }
 
 func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []int64) error {
-	_, err := c.management.ask(ctx, entity, "com.microsoft:cancel-scheduled-message", map[string]any{"sequence-numbers": numbers})
+	_, err := c.ask(ctx, entity, "com.microsoft:cancel-scheduled-message", map[string]any{"sequence-numbers": numbers})
 	if err != nil {
 		return fmt.Errorf("cannot cancel scheduled messages of '%s': %w", entity, err)
 	}

@@ -33,7 +33,10 @@ type connection struct {
 	policy, key string
 
 	senderLinks sync.Map // by entity: a *senderLink
-	tokens      tokens
+
+	cbs    *node // nil if the connection needs no tokens
+	mu     sync.Mutex
+	proven map[string]struct{} // entities for which the remote has accepted a token
 }
 
 func (r *Remote) connect(ctx context.Context) (*connection, error) {
@@ -84,7 +87,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	}
 	l := &connection{r: r, splice: splice, conn: conn, session: session, policy: policy, key: key}
 	if policy != "" || r.o.Signature != "" {
-		if err := l.tokens.open(ctx, l); err != nil {
+		if err := l.openCBS(ctx); err != nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("cannot authenticate through $cbs: %w", err)
 		}
@@ -114,7 +117,7 @@ func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender,
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	if err := l.tokens.prove(ctx, l, entity); err != nil {
+	if err := l.prove(ctx, entity); err != nil {
 		return nil, err
 	}
 	s, err := l.session.NewSender(ctx, entity, &goamqp.SenderOptions{
@@ -153,7 +156,7 @@ func (l *connection) suspect(err error) {
 func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := l.tokens.prove(ctx, l, entity); err != nil {
+	if err := l.prove(ctx, entity); err != nil {
 		return nil, err
 	}
 	o.Credit = -1

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	goamqp "github.com/Azure/go-amqp"
 
@@ -12,45 +11,37 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// management sends requests to the $management nodes of entities, one at a time.
-type management struct {
-	connection *connection
-
-	mu    sync.Mutex // held during a request
-	nodes map[string]*node
-}
-
-// ask sends a request to entity's node. An operation without a result has an empty response. A
-// refusal is a *goamqp.Error.
-func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// ask sends a request to entity's $management node. Only one request is in flight at a time. An
+// operation without a result has an empty response. A refusal is a *goamqp.Error.
+func (c *Client) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	n, err := m.node(ctx, entity)
+	n, err := c.node(ctx, entity)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := n.ask(ctx, operation, arguments)
 	if err != nil { // the links may be broken, or a late response would seem to belong to the next request
-		delete(m.nodes, entity)
+		delete(c.nodes, entity)
 		n.close()
 	}
 	return answer, err
 }
 
-func (m *management) node(ctx context.Context, entity string) (*node, error) {
-	if n := m.nodes[entity]; n != nil {
+func (c *Client) node(ctx context.Context, entity string) (*node, error) {
+	if n := c.nodes[entity]; n != nil {
 		return n, nil
 	}
-	if err := m.connection.tokens.prove(ctx, m.connection, entity); err != nil {
+	if err := c.connection.prove(ctx, entity); err != nil {
 		return nil, err
 	}
-	n, err := m.connection.node(ctx, entity+"/$management", fmt.Sprintf("crosstown-management-%d", m.connection.tag.Add(1)), 1)
+	n, err := c.connection.node(ctx, entity+"/$management", fmt.Sprintf("crosstown-management-%d", c.connection.tag.Add(1)), 1)
 	if err != nil {
 		return nil, err
 	}
-	m.nodes[entity] = n
+	c.nodes[entity] = n
 	return n, nil
 }
 

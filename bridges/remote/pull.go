@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	goamqp "github.com/Azure/go-amqp"
@@ -34,15 +33,8 @@ const (
 var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
 
 type source struct {
-	r *Remote
-	Pull
-
-	received atomic.Int64
-	repeated atomic.Int64 // messages that an earlier delivery had already stored
-	parked   atomic.Int64 // messages that can never be stored, and were dead-lettered at the remote
-	attached atomic.Bool
-	behind   atomic.Int64 // age of the last message when it was stored, in nanoseconds
-	err      atomic.Pointer[error]
+	r      *Remote
+	Source // Remote.mu guards all but From and Into
 
 	stored   []storedKeys // only run uses it; oldest first
 	cautious bool         // only run uses it: messages could not be stored, so pull one at a time
@@ -58,7 +50,7 @@ func (s *source) run(ctx context.Context, l *connection) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.fetch(ctx, l)
-		s.attached.Store(false)
+		s.r.count(func() { s.Attached = false })
 		if ctx.Err() != nil {
 			return
 		}
@@ -77,10 +69,12 @@ func (s *source) run(ctx context.Context, l *connection) {
 }
 
 func (s *source) fail(err error) {
-	if last := s.err.Load(); last == nil || (*last).Error() != err.Error() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	if s.Error != err.Error() {
 		s.r.log.Warn("pulling from a remote failed; trying again later", "from", s.From, "entity", s.Into, "err", err)
 	}
-	s.err.Store(&err)
+	s.Error = err.Error()
 }
 
 func (r *Remote) who() fair.Who {
@@ -119,7 +113,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	if err := link.IssueCredit(uint32(credit)); err != nil {
 		return err
 	}
-	s.attached.Store(true)
+	s.r.count(func() { s.Attached = true })
 	for {
 		s.forget(ctx)
 		ms, err := next(ctx, link)
@@ -258,7 +252,7 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	if len(keys) > 0 {
 		s.stored = append(s.stored, storedKeys{time.Now(), keys})
 	}
-	s.err.Store(nil)
+	s.r.count(func() { s.Error = "" })
 	return nil
 }
 
@@ -282,21 +276,23 @@ func release(ctx context.Context, link *goamqp.Receiver, all []pulled, why error
 }
 
 func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []string {
-	s.received.Add(1)
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.Received++
 	if a.Transit == nil {
 		return keys
 	}
 	if len(answer.Numbers) == 1 && answer.Numbers[0] == 0 {
-		s.repeated.Add(1)
+		s.Repeated++
 	}
 	if !a.EnqueuedTime.IsZero() {
-		s.behind.Store(int64(time.Since(a.EnqueuedTime)))
+		s.Behind = time.Since(a.EnqueuedTime)
 	}
 	return append(keys, a.Transit.Key)
 }
 
 func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
-	s.parked.Add(1)
+	s.r.count(func() { s.Parked++ })
 	text := core.TextOf(why)
 	s.r.log.Warn("rejected a message at its remote, because this gateway cannot store the message", "from", s.From, "entity", s.Into, "err", text)
 	return link.RejectMessage(ctx, m, &goamqp.Error{

@@ -203,7 +203,7 @@ func (r *Receiver) ask(ctx context.Context, operation string, arguments map[stri
 	if session, ok := r.link.LinkSourceFilterValue(sessionFilter).(string); ok {
 		arguments["session-id"] = session
 	}
-	return r.client.management.ask(ctx, r.entity, "com.microsoft:"+operation, arguments)
+	return r.client.ask(ctx, r.entity, "com.microsoft:"+operation, arguments)
 }
 
 // Complete removes messages. For each it returns nil, ErrLockLost, or another error.
@@ -345,7 +345,7 @@ func (r *Receiver) renewLocks(ctx context.Context, ms ...*goamqp.Message) error 
 	if len(tokens) == 0 {
 		return nil
 	}
-	_, err := r.client.management.ask(ctx, r.entity, "com.microsoft:renew-lock", map[string]any{"lock-tokens": tokens})
+	_, err := r.client.ask(ctx, r.entity, "com.microsoft:renew-lock", map[string]any{"lock-tokens": tokens})
 	return lockError(err)
 }
 

@@ -62,7 +62,7 @@ func New(o Options) *Remote {
 		wanted: wake.New(), since: time.Now(), err: errNotYet, targets: map[string]*target{},
 	}
 	for _, p := range o.Pulls {
-		r.sources = append(r.sources, &source{r: r, Pull: p})
+		r.sources = append(r.sources, &source{r: r, Source: Source{From: p.From, Into: p.Into}})
 	}
 	return r
 }
@@ -241,27 +241,23 @@ type Source struct {
 
 func (r *Remote) State() State {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.connection != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}
 	if r.err != nil {
 		s.Error = r.err.Error()
 	}
 	for _, t := range r.targets {
-		s.Targets = append(s.Targets, Target{
-			Entity: t.entity, Sent: t.sent.Load(), Parked: t.parked.Load(), Delayed: t.delayed.Load(),
-			UnderWay: t.underWay.Load(), RoundTrip: time.Duration(t.trip.Load()),
-		})
+		s.Targets = append(s.Targets, t.Target)
 	}
-	r.mu.Unlock()
-	slices.SortFunc(s.Targets, func(a, b Target) int { return strings.Compare(a.Entity, b.Entity) })
 	for _, from := range r.sources {
-		source := Source{
-			From: from.From, Into: from.Into, Attached: from.attached.Load(), Received: from.received.Load(),
-			Repeated: from.repeated.Load(), Parked: from.parked.Load(), Behind: time.Duration(from.behind.Load()),
-		}
-		if err := from.err.Load(); err != nil {
-			source.Error = (*err).Error()
-		}
-		s.Sources = append(s.Sources, source)
+		s.Sources = append(s.Sources, from.Source)
 	}
+	slices.SortFunc(s.Targets, func(a, b Target) int { return strings.Compare(a.Entity, b.Entity) })
 	return s
+}
+
+func (r *Remote) count(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
 }

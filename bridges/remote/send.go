@@ -22,13 +22,8 @@ const (
 )
 
 type target struct {
-	entity   string
-	sent     atomic.Int64
-	parked   atomic.Int64
-	delayed  atomic.Int64 // messages that were not accepted for now, or not answered
-	underWay atomic.Int64
-	trip     atomic.Int64 // moving average of the time from sending to the answer, in nanoseconds
-	alone    atomic.Bool  // messages without a session or partition key are not sent in batches
+	Target             // Remote.mu guards its counts
+	alone  atomic.Bool // messages without a session or partition key are not sent in batches
 }
 
 // maxTargets bounds the targets with counts of their own, because a router may name any number of
@@ -47,7 +42,7 @@ func (r *Remote) target(entity string) *target {
 		t = r.targets[entity]
 	}
 	if t == nil {
-		t = &target{entity: entity}
+		t = &target{Target: Target{Entity: entity}}
 		r.targets[entity] = t
 	}
 	return t
@@ -207,7 +202,7 @@ func (s *sending) launch(p parcel) flight {
 		f.err = s.breaks(f.err)
 		return f
 	}
-	s.t.underWay.Add(int64(len(p)))
+	s.r.count(func() { s.t.UnderWay += int64(len(p)) })
 	s.r.flying.Add(int64(len(p)))
 	return f
 }
@@ -226,7 +221,7 @@ func (s *sending) land(f *flight) error {
 	err := f.err
 	if err == nil {
 		state, waited := f.receipt.Wait(s.ctx)
-		s.t.underWay.Add(-int64(len(f.parcel)))
+		s.r.count(func() { s.t.UnderWay -= int64(len(f.parcel)) })
 		alone := s.r.flying.Add(-int64(len(f.parcel))) == 0 && len(s.answers) == 1
 		if waited != nil {
 			err = s.breaks(waited)
@@ -235,7 +230,7 @@ func (s *sending) land(f *flight) error {
 			}
 		} else {
 			err = s.r.answer(state)
-			s.t.took(time.Since(f.left))
+			s.r.count(func() { s.t.took(time.Since(f.left)) })
 		}
 	}
 	if isHopeless(err) && len(f.parcel) > 1 {
@@ -272,26 +267,26 @@ func (s *sending) note(p parcel, err error) {
 }
 
 func (s *sending) count() {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
 	for _, err := range s.answers {
 		switch {
 		case err == nil:
-			s.t.sent.Add(1)
+			s.t.Sent++
 		case isHopeless(err):
-			s.t.parked.Add(1)
+			s.t.Parked++
 		default:
-			s.t.delayed.Add(1)
+			s.t.Delayed++
 		}
 	}
 }
 
 func (t *target) took(d time.Duration) {
 	const weight = 8
-	old := t.trip.Load()
-	if old == 0 {
-		t.trip.Store(int64(d))
-		return
+	if t.RoundTrip == 0 {
+		t.RoundTrip = d
 	}
-	t.trip.Store(old + (int64(d)-old)/weight)
+	t.RoundTrip += (d - t.RoundTrip) / weight
 }
 
 // hopeless has the conditions with which a remote refuses a message for ever.

@@ -110,7 +110,7 @@ func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []in
 		}
 		entries[i] = entry
 	}
-	answer, err := s.client.management.ask(ctx, s.entity, "com.microsoft:schedule-message", map[string]any{"messages": entries})
+	answer, err := s.client.ask(ctx, s.entity, "com.microsoft:schedule-message", map[string]any{"messages": entries})
 	if err != nil {
 		return nil, fmt.Errorf("cannot schedule messages of '%s': %w", s.entity, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	goamqp "github.com/Azure/go-amqp"
@@ -22,25 +21,18 @@ const (
 	maxIntroductions = 100
 )
 
-// tokens sends tokens to $cbs. The zero value is for connections without tokens.
-type tokens struct {
-	mu     sync.Mutex
-	node   *node // nil if the connection needs no tokens
-	proven map[string]struct{}
-}
-
-func (t *tokens) open(ctx context.Context, l *connection) (err error) {
-	t.proven = map[string]struct{}{}
-	if t.node, err = l.node(ctx, "$cbs", "crosstown-cbs", 10); err != nil {
+func (l *connection) openCBS(ctx context.Context) (err error) {
+	l.proven = map[string]struct{}{}
+	if l.cbs, err = l.node(ctx, "$cbs", "crosstown-cbs", 10); err != nil {
 		return err
 	}
-	return t.introduce(ctx, l)
+	return l.introduce(ctx)
 }
 
 // introduce sends a token before there are messages, because brokers soon close connections without
 // one. The token is for the whole namespace or, if the policy belongs to an entity, for the first
 // entity that the remote accepts it for. If there is none, the error is a *refusedToken.
-func (t *tokens) introduce(ctx context.Context, l *connection) error {
+func (l *connection) introduce(ctx context.Context) error {
 	tried := map[string]bool{}
 	var refusal error
 	for entities := range l.r.usedFor(ctx) {
@@ -49,7 +41,7 @@ func (t *tokens) introduce(ctx context.Context, l *connection) error {
 				continue
 			}
 			tried[entity] = true
-			err := t.prove(ctx, l, entity)
+			err := l.prove(ctx, entity)
 			if _, refused := errors.AsType[*refusedToken](err); !refused {
 				return err
 			}
@@ -84,31 +76,31 @@ func (e *refusedToken) Error() string {
 	return fmt.Sprintf("the remote answered with status %v: %v", e.status, e.why)
 }
 
-func (t *tokens) prove(ctx context.Context, l *connection, entity string) error {
-	if t.node == nil {
+func (l *connection) prove(ctx context.Context, entity string) error {
+	if l.cbs == nil {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, ok := t.proven[entity]; ok {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.proven[entity]; ok {
 		return nil
 	}
-	if err := t.put(ctx, l, entity); err != nil {
+	if err := l.put(ctx, entity); err != nil {
 		return fmt.Errorf("cannot send a token for '%s': %w", entity, err)
 	}
-	t.proven[entity] = struct{}{}
+	l.proven[entity] = struct{}{}
 	return nil
 }
 
-// put sends a token for entity. t.mu is held.
-func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
+// put sends a token for entity. l.mu is held.
+func (l *connection) put(ctx context.Context, entity string) error {
 	audience := "amqp://" + l.r.o.Host + "/" + entity
 	expires := time.Now().Add(tokenLife)
 	token := l.r.o.Signature
 	if token == "" {
 		token = auth.SignSAS(audience, l.policy, l.key, expires)
 	}
-	a, err := t.node.request(ctx, entity, map[string]any{
+	a, err := l.cbs.request(ctx, entity, map[string]any{
 		"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience, "expiration": expires,
 	}, token)
 	if err != nil {
@@ -124,11 +116,11 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 
 // renewTokens replaces the tokens in time. If it cannot, it closes the connection.
 func (l *connection) renewTokens(ctx context.Context) {
-	if l.tokens.node == nil || l.r.o.Signature != "" {
+	if l.cbs == nil || l.r.o.Signature != "" {
 		return
 	}
 	for wake.After(ctx, tokenRenewal) {
-		if err := l.tokens.renew(ctx, l); err != nil && ctx.Err() == nil {
+		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
 			l.r.log.Warn("cannot renew the tokens of a remote: connecting again", "err", err)
 			_ = l.conn.Close()
 			return
@@ -136,12 +128,12 @@ func (l *connection) renewTokens(ctx context.Context) {
 	}
 }
 
-func (t *tokens) renew(ctx context.Context, l *connection) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for entity := range t.proven {
+func (l *connection) renew(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for entity := range l.proven {
 		call, cancel := context.WithTimeout(ctx, linkTimeout)
-		err := t.put(call, l, entity)
+		err := l.put(call, entity)
 		cancel()
 		if err != nil {
 			return err
