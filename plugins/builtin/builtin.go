@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 const (
@@ -25,9 +26,9 @@ type format struct {
 }
 
 var formats = [...]format{
-	{JSON, "JSON", []string{typeJSON, "application/*+json", "text/json"}, decodeJSON, encodeJSON},
-	{MessagePack, "MessagePack", []string{"application/msgpack", "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}, decodeMessagePack, encodeMessagePack},
-	{CBOR, "CBOR", []string{"application/cbor", "application/*+cbor"}, decodeCBOR, encodeCBOR},
+	{JSON, "JSON", []string{typeJSON, "application/*+json", "text/json"}, decoding(codec.JSON, "JSON"), encodeJSON},
+	{MessagePack, "MessagePack", []string{"application/msgpack", "application/x-msgpack", "application/vnd.msgpack", "application/*+msgpack"}, decoding(codec.MessagePack, "MessagePack"), encodeMessagePack},
+	{CBOR, "CBOR", []string{"application/cbor", "application/*+cbor"}, decoding(codec.CBOR, "CBOR"), encodeCBOR},
 	{AMQP, "an AMQP value", []string{"application/x-amqp-value"}, decodeAMQP, encodeAMQP},
 	{Text, "text", []string{"text/plain"}, decodeText, encodeText},
 	{CloudEvents, "JSON", []string{typeCloudEvents}, decodeEvent, encodeEvent},

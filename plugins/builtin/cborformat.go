@@ -15,10 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-func decodeCBOR(_ string, payload []byte) (any, error) {
-	return decodeWith(codec.CBOR, "CBOR", payload)
-}
-
 func encodeCBOR(contentType string, v any) (payload []byte, produced string, err error) {
 	w := cborWriter{walk: walk{left: maxDepth}}
 	w.write(v)

@@ -19,6 +19,10 @@ type decoder struct {
 
 var readers [3]sync.Pool
 
+func decoding(e codec.Encoding, format string) func(contentType string, payload []byte) (any, error) {
+	return func(_ string, payload []byte) (any, error) { return decodeWith(e, format, payload) }
+}
+
 // decodeWith decodes a payload in encoding e, which errors call format.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	r, ok := readers[e].Get().(*codec.Reader)

@@ -8,14 +8,9 @@ import (
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core/value"
-	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 const typeJSON = "application/json"
-
-func decodeJSON(_ string, payload []byte) (any, error) {
-	return decodeWith(codec.JSON, "JSON", payload)
-}
 
 func encodeJSON(contentType string, v any) (payload []byte, produced string, err error) {
 	c := jsonChecker{walk{left: maxDepth}}

@@ -8,10 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-func decodeMessagePack(_ string, payload []byte) (any, error) {
-	return decodeWith(codec.MessagePack, "MessagePack", payload)
-}
-
 func encodeMessagePack(contentType string, v any) (payload []byte, produced string, err error) {
 	w := packWriter{walk: walk{left: maxDepth}}
 	if w.write(v); w.err != nil {

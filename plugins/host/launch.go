@@ -68,7 +68,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 		RunnerFunc: func(_ hclog.Logger, handshake *exec.Cmd, _ string) (runner.Runner, error) {
 			cmd := exec.Command(path, o.Args...)
 			cmd.Dir, cmd.Env = o.Dir, append(environment(o.Env), handshake.Env...)
-			i.process.prepare(cmd)
+			i.process.cmd = cmd
 			return i.process, nil
 		},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.dir},

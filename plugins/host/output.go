@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -39,7 +38,7 @@ func newOutput(log *slog.Logger) *output {
 func (o *output) follow(r io.Reader) {
 	w := o.stream()
 	buf := make([]byte, 64<<10)
-	second, read := time.Now(), 0
+	pace := rate.NewLimiter(bytesSecond, bytesSecond)
 	for {
 		n, err := r.Read(buf)
 		_, _ = w.Write(buf[:n]) // Write never fails
@@ -47,12 +46,7 @@ func (o *output) follow(r io.Reader) {
 			w.flush()
 			return
 		}
-		if read += n; read >= bytesSecond {
-			time.Sleep(time.Until(second.Add(time.Second)))
-		}
-		if time.Since(second) >= time.Second {
-			second, read = time.Now(), 0
-		}
+		_ = pace.WaitN(context.Background(), n) // n is less than the burst
 	}
 }
 

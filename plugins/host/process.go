@@ -21,6 +21,7 @@ const maxHandshake = 8 << 10 // bytes of the line in which a plugin says where i
 // runner. It keeps the plugin's output from go-plugin, because some lines make go-plugin panic.
 type process struct {
 	out *output
+	cmd *exec.Cmd // set before Start
 
 	toHandshake *io.PipeWriter // takes the first line of the output
 	handshake   *io.PipeReader
@@ -33,7 +34,6 @@ type process struct {
 	pid atomic.Int64 // 0: not started
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd
 	killed bool   // the process must not start any more
 	said   string // first line of the output
 }
@@ -42,13 +42,6 @@ func newProcess(out *output) *process {
 	p := &process{out: out, exited: make(chan struct{})}
 	p.handshake, p.toHandshake = io.Pipe()
 	return p
-}
-
-func (p *process) prepare(cmd *exec.Cmd) {
-	isolate(cmd)
-	p.mu.Lock()
-	p.cmd = cmd
-	p.mu.Unlock()
 }
 
 func (p *process) Start(context.Context) error {
@@ -67,6 +60,7 @@ func (p *process) Start(context.Context) error {
 		}
 	}
 	cmd := p.cmd
+	isolate(cmd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, theirs[0], theirs[1]
 	err := cmd.Start()
 	closeFiles(theirs[:]...)
@@ -156,11 +150,7 @@ func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-func (p *process) Name() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cmd.Path
-}
+func (p *process) Name() string { return p.cmd.Path }
 
 // ID returns the process id, or "" before the start.
 func (p *process) ID() string {
