@@ -99,20 +99,13 @@ func (r *Rules) List() []Status {
 	return all
 }
 
+// Remove removes a rule, or all if name is "".
 func (r *Rules) Remove(ctx context.Context, name string) error {
 	return r.change(ctx, func(s *set, _ time.Time) error {
-		i := s.index(name)
-		if i < 0 {
+		if name != "" && s.index(name) < 0 {
 			return core.Refuse(core.NotFound, "The namespace has no fault rule '%.80s'.", name)
 		}
-		s.Rules = slices.Delete(s.Rules, i, i+1)
-		return nil
-	})
-}
-
-func (r *Rules) Clear(ctx context.Context) error {
-	return r.change(ctx, func(s *set, _ time.Time) error {
-		s.Rules = nil
+		s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return name == "" || e.Name == name })
 		return nil
 	})
 }

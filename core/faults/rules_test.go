@@ -107,7 +107,7 @@ func TestGatewaysShareRulesAndCountTheirOwnOperations(t *testing.T) {
 	}
 	late.want("after the removal", core.Timeout)
 	late.wantCounts(1, 1)
-	if err := one.rules.Clear(t.Context()); err != nil {
+	if err := one.rules.Remove(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	two.want("after all were removed", "")

@@ -595,7 +595,7 @@ func TestFaultsAreForSomeOperations(t *testing.T) {
 	}
 
 	met := func() (n int) {
-		if err := b.faults().Clear(t.Context()); err != nil {
+		if err := b.faults().Remove(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 		b.Inject(Fault{Entity: "q", Probability: 0.5, Seed: 7, Times: 100})

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -40,11 +39,7 @@ func (a *API) faults(c *call, about *namespaces.About, name string) (any, error)
 		c.status = http.StatusCreated
 		return faultOf(&added), err
 	case http.MethodDelete:
-		remove := rules.Clear
-		if name != "" {
-			remove = func(ctx context.Context) error { return rules.Remove(ctx, name) }
-		}
-		if err := remove(c.Context()); err != nil {
+		if err := rules.Remove(c.Context(), name); err != nil {
 			return nil, err
 		}
 	default:
