@@ -97,11 +97,11 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-func (b *browser) none(ctx context.Context, s *selection) error {
+func (b *browser) none(ctx context.Context) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
 	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):
 		return command.Usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
-	case s.isEmpty():
+	case b.isEmpty():
 		hint := ""
 		if e, ok := told(ctx, b.target, name); ok && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
 			hint = fmt.Sprintf(": %s forwards its dead letters: see crosstown peek %s", name, core.ResourcePath(e.Settings.ForwardDeadLetteredMessagesTo))
@@ -181,7 +181,7 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 		}
 		return command.Line(c.ErrOrStderr(), "the command would move these messages from %s to %s; nothing was changed", b.entity, o.to)
 	}
-	numbers, err := b.numbers(c.Context(), &o.selection)
+	numbers, err := b.found(c.Context())
 	if err != nil {
 		return err
 	}
@@ -189,14 +189,13 @@ func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	if o.resubmit {
 		done = "resubmitted"
 	}
-	m := newRelocation(c, &o.Flags, b, done)
-	m.to, m.dropReasons, m.newIDs = o.to, o.resubmit, o.newIDs
+	m := relocation{browser: b, notes: c.ErrOrStderr(), flags: &o.Flags, to: o.to, dropReasons: o.resubmit, newIDs: o.newIDs, progress: command.NewProgress(c.ErrOrStderr(), done)}
 	err = m.run(c.Context(), numbers)
 	return o.report(c, m.moved, err, map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
-func (b *browser) numbers(ctx context.Context, s *selection) ([]int64, error) {
-	found, err := b.heldIn(ctx, s)
+func (b *browser) found(ctx context.Context) (numbers []int64, err error) {
+	found, err := b.held(ctx)
 	return found.all(), err
 }
 
@@ -240,14 +239,14 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 		}
 		return purged(n, nil)
 	}
-	numbers, err := b.numbers(c.Context(), &o.selection)
+	numbers, err := b.found(c.Context())
 	if err != nil {
 		return err
 	}
 	if err := o.Confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 		return err
 	}
-	m := newRelocation(c, &o.Flags, b, "purged")
+	m := relocation{browser: b, notes: c.ErrOrStderr(), flags: &o.Flags, progress: command.NewProgress(c.ErrOrStderr(), "purged")}
 	err = m.run(c.Context(), numbers)
 	return purged(m.moved, err)
 }
@@ -261,10 +260,9 @@ const takeWait = 5 * time.Second
 // relocation moves or removes chosen messages. It uses the gateway's API. At another broker, it
 // receives the messages, sends copies and completes the originals.
 type relocation struct {
+	*browser
 	flags       *command.Flags
-	target      *command.Target
-	link        *remote.Client
-	from, to    string // to is "" if the messages are removed
+	to          string // "" if the messages are removed
 	dropReasons bool
 	newIDs      bool
 	progress    *command.Progress
@@ -276,16 +274,11 @@ type relocation struct {
 	twice   []int64 // messages in source and target, because their locks expired before they were removed
 }
 
-// done is the verb in progress messages, such as "moved".
-func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
-	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
-}
-
 func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	for some := range slices.Chunk(numbers, askedToMove) {
 		var answer api.Moved
 		err := m.flags.Ask(ctx, command.Inquiry{
-			Method: http.MethodPost, Path: api.MessagesPath, Names: []string{m.from}, Scope: m.scope(),
+			Method: http.MethodPost, Path: api.MessagesPath, Names: []string{m.entity}, Scope: m.scope(),
 			Body: api.MoveRequest{Numbers: some, To: m.to, DropReasons: m.dropReasons, NewMessageIDs: m.newIDs},
 		}, &answer)
 		if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told && m.moved == 0 {
@@ -307,7 +300,7 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 // scope returns the queue or topic that contains both source and target, because a token for it is
 // sufficient. If they are in different ones, it returns "", which means the namespace.
 func (m *relocation) scope() string {
-	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
+	from, to := command.PolicyHolder(m.entity), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
 		return from
 	}
@@ -316,19 +309,19 @@ func (m *relocation) scope() string {
 
 func (m *relocation) refuse(number int64, why string) {
 	m.refused++
-	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, command.Trim(why))
+	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.entity, number, command.Trim(why))
 }
 
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: run the command again later for those that become available", command.Messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("could not lock %s of %s, because other receivers have locked or received them: run the command again later for those that become available", command.Messages(m.absent), m.entity))
 	}
 	if len(m.twice) > 0 {
-		errs = append(errs, fmt.Errorf("sent %s to %s after their locks in %[3]s had expired, so both entities have copies: remove one copy of each (sequence numbers in %[3]s: %v)", command.Messages(len(m.twice)), m.to, m.from, m.twice))
+		errs = append(errs, fmt.Errorf("sent %s to %s after their locks in %[3]s had expired, so both entities have copies: remove one copy of each (sequence numbers in %[3]s: %v)", command.Messages(len(m.twice)), m.to, m.entity, m.twice))
 	}
 	if m.refused > 0 {
-		errs = append(errs, fmt.Errorf("could not move %s from %s, for the reasons given above", command.Messages(m.refused), m.from))
+		errs = append(errs, fmt.Errorf("could not move %s from %s, for the reasons given above", command.Messages(m.refused), m.entity))
 	}
 	return errors.Join(errs...)
 }
@@ -349,7 +342,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 			return err
 		}
 	}
-	r, err := m.link.Receiver(ctx, m.from, remote.ReceiverOptions{})
+	r, err := m.link.Receiver(ctx, m.entity, remote.ReceiverOptions{})
 	if err != nil {
 		return err
 	}
@@ -417,7 +410,7 @@ func (m *relocation) copied(t *remote.Taken) *core.Message {
 		x.Properties = x.Properties.Without(core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription)
 	}
 	if m.newIDs {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", m.target.Host, m.from, t.SequenceNumber, t.EnqueuedTime.UnixMilli()))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", m.target.Host, m.entity, t.SequenceNumber, t.EnqueuedTime.UnixMilli()))
 		x.MessageID = core.StringID(hex.EncodeToString(sum[:16]))
 	}
 	return &x

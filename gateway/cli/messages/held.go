@@ -73,7 +73,7 @@ are given. The command needs Send, and Listen to find messages.`,
 	c.Flags().BoolVar(&all, "all", false, "cancel all scheduled messages")
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
 		b.state = new(core.Scheduled)
-		numbers, err := b.numbers(c.Context(), &o.selection)
+		numbers, err := b.found(c.Context())
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ The exit code is 4 if no message matches.`,
 	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
 		b.state = new(core.Deferred)
-		found, err := b.heldIn(c.Context(), &o.selection)
+		found, err := b.held(c.Context())
 		if err != nil {
 			return err
 		}
@@ -199,14 +199,14 @@ func (h heldNumbers) all() (numbers []int64) {
 	return numbers
 }
 
-func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error) {
+func (b *browser) held(ctx context.Context) (heldNumbers, error) {
 	found := heldNumbers{}
-	_, err := b.find(ctx, s, func(a *amqp.Arrival) error {
+	_, err := b.find(ctx, func(a *amqp.Arrival) error {
 		found[a.SessionID] = append(found[a.SessionID], a.SequenceNumber)
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = b.none(ctx, s)
+		err = b.none(ctx)
 	}
 	return found, err
 }
@@ -297,7 +297,7 @@ Listen to find messages.`
 	var due time.Time
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
 		b.state = &state
-		numbers, err := b.numbers(c.Context(), &o.selection)
+		numbers, err := b.found(c.Context())
 		if err != nil {
 			return err
 		}

@@ -172,7 +172,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 		titles = append(titles, column.title)
 	}
 	rows, listed := o.Rows(c, titles...), 0
-	more, err := b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
+	more, err := b.find(c.Context(), func(a *amqp.Arrival) error {
 		var cells []any
 		for _, column := range columns {
 			cells = append(cells, cmp.Or(column.of(a), "-"))
@@ -186,7 +186,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 		return nil
 	})
 	if err == nil && listed == 0 {
-		return b.none(c.Context(), &o.selection)
+		return b.none(c.Context())
 	}
 	if more {
 		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(listed))

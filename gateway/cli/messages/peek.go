@@ -93,12 +93,12 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 			b.also = o.inSession()
 		}
 		found := 0
-		_, err := b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
+		_, err := b.find(c.Context(), func(a *amqp.Arrival) error {
 			found++
 			return printMessage(c.OutOrStdout(), o.JSON, b.entity, *a, false)
 		})
 		if err == nil && found == 0 {
-			err = b.none(c.Context(), &o.selection)
+			err = b.none(c.Context())
 		}
 		return err
 	})(c, args)

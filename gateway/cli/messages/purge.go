@@ -166,7 +166,7 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 	if b.state = new(core.Deferred); state == "scheduled" {
 		b.state = new(core.Scheduled)
 	}
-	found, err := b.heldIn(c.Context(), &selection{})
+	found, err := b.held(c.Context())
 	switch {
 	case command.IsNothing(err):
 		return 0, nil

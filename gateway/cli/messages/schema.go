@@ -85,7 +85,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	if o.entity != "" {
 		all := chosen{Flags: o.Flags}
 		if err := all.browsing(func(c *cobra.Command, b *browser) error {
-			_, err := b.find(c.Context(), &all.selection, func(a *amqp.Arrival) error {
+			_, err := b.find(c.Context(), func(a *amqp.Arrival) error {
 				return o.judge(fmt.Sprintf("%s:%d", b.entity, a.SequenceNumber), a.Message)
 			})
 			return err

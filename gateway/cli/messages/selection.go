@@ -164,12 +164,13 @@ func propertyOf(a *amqp.Arrival, name string) string {
 	return propertyText(v)
 }
 
+// browser finds the messages of entity that its selection chooses, up to selection.count (0: all).
 type browser struct {
+	selection
 	target *command.Target
 	link   *remote.Client
 	entity string
 	state  *core.State // state of the messages to find; nil means any
-	most   int         // maximum number of messages to find; 0 means all
 	from   int64       // sequence number at which the search begins
 	also   func(*amqp.Arrival) bool
 	seen   func(n int)
@@ -209,7 +210,7 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 			return t.Explain(err)
 		}
 		defer link.Close()
-		return t.Explain(use(c, &browser{target: t, link: link, entity: address, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "searched").At}))
+		return t.Explain(use(c, &browser{selection: o.selection, target: t, link: link, entity: address, seen: command.NewProgress(c.ErrOrStderr(), "searched").At}))
 	}
 }
 
@@ -223,8 +224,8 @@ func (o *chosen) report(c *cobra.Command, n int, failed error, done map[string]a
 }
 
 // find calls use for each selected message. more is true if another message matches.
-func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
-	fits, err := o.fits()
+func (b *browser) find(ctx context.Context, use func(*amqp.Arrival) error) (more bool, err error) {
+	fits, err := b.fits()
 	if err != nil {
 		return false, err
 	}
@@ -243,7 +244,7 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 			if !ok {
 				continue
 			}
-			if b.most > 0 && found == b.most {
+			if b.count > 0 && found == b.count {
 				more = true
 				return nil
 			}
@@ -257,8 +258,8 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 		}
 		return nil
 	}
-	if len(o.numbers) > 0 {
-		for _, n := range slices.Sorted(slices.Values(o.numbers)) {
+	if len(b.numbers) > 0 {
+		for _, n := range slices.Sorted(slices.Values(b.numbers)) {
 			page, err := b.link.Peek(ctx, b.entity, b.state, n, 1)
 			if err == nil && len(page) > 0 && page[0].SequenceNumber == n {
 				err = look(page)
