@@ -54,22 +54,18 @@ list of processes and of the shell's history. The command does not connect to th
 		Example: `  crosstown context save staging --from-stdin --use < connection-string
   crosstown context save production --connection-string "$PRODUCTION" --ca production-ca.pem`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: changing(environ, func(c *cobra.Command, f *command.Contexts, args []string) (did string, err error) {
 			if err := command.CheckContextName(args[0]); err != nil {
-				return command.Usage(err)
+				return "", command.Usage(err)
 			}
-			made, err := readContext(c.InOrStdin(), stdin, cmp.Or(connection, config.Variable(environ, command.ConnectionVariable)), ca)
-			if err != nil {
-				return err
+			if f.Named[args[0]], err = readContext(c.InOrStdin(), stdin, cmp.Or(connection, config.Variable(environ, command.ConnectionVariable)), ca); err != nil {
+				return "", err
 			}
-			return changeContexts(c, environ, func(f *command.Contexts) (string, error) {
-				f.Named[args[0]] = made
-				if use {
-					f.Current = args[0]
-				}
-				return fmt.Sprintf("saved context %s in %s", args[0], f.Path), nil
-			})
-		},
+			if use {
+				f.Current = args[0]
+			}
+			return fmt.Sprintf("saved context %s in %s", args[0], f.Path), nil
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&connection, "connection-string", "", "namespace, as a Service Bus connection `string` (default $"+command.ConnectionVariable+")")
@@ -110,19 +106,18 @@ func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, a
 	}
 }
 
-func changeContexts(c *cobra.Command, environ []string, change func(*command.Contexts) (did string, err error)) error {
-	f, err := command.LoadContexts(environ)
-	if err != nil {
-		return err
-	}
-	did, err := change(f)
-	if err != nil {
-		return err
-	}
-	if err := f.Save(); err != nil {
-		return err
-	}
-	return command.Line(c.OutOrStdout(), "%s", did)
+// changing also saves the contexts, and prints what the command did.
+func changing(environ []string, change func(c *cobra.Command, f *command.Contexts, args []string) (did string, err error)) func(*cobra.Command, []string) error {
+	return reading(environ, func(c *cobra.Command, f *command.Contexts, args []string) error {
+		did, err := change(c, f, args)
+		if err == nil {
+			err = f.Save()
+		}
+		if err != nil {
+			return err
+		}
+		return command.Line(c.OutOrStdout(), "%s", did)
+	})
 }
 
 func contextUseCommand(environ []string) *cobra.Command {
@@ -135,21 +130,19 @@ func contextUseCommand(environ []string) *cobra.Command {
 			}
 			return cobra.ExactArgs(1)(c, args)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			return changeContexts(c, environ, func(f *command.Contexts) (string, error) {
-				if none {
-					f.Current = ""
-					return "no context is current: commands connect to a local gateway", nil
-				}
-				held, err := f.Get(args[0])
-				if err != nil {
-					return "", err
-				}
-				f.Current = args[0]
-				tellOverruled(c, environ)
-				return fmt.Sprintf("commands connect to context %s: %s", args[0], held.Endpoint()), nil
-			})
-		},
+		RunE: changing(environ, func(c *cobra.Command, f *command.Contexts, args []string) (did string, err error) {
+			if none {
+				f.Current = ""
+				return "no context is current: commands connect to a local gateway", nil
+			}
+			held, err := f.Get(args[0])
+			if err != nil {
+				return "", err
+			}
+			f.Current = args[0]
+			tellOverruled(c, environ)
+			return fmt.Sprintf("commands connect to context %s: %s", args[0], held.Endpoint()), nil
+		}),
 	}
 	c.Flags().BoolVar(&none, "none", false, "have no current context: commands then connect to a local gateway")
 	return c
@@ -167,20 +160,18 @@ func contextRemoveCommand(environ []string) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "Remove a context",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return changeContexts(c, environ, func(f *command.Contexts) (string, error) {
-				if _, err := f.Get(args[0]); err != nil {
-					return "", err
-				}
-				delete(f.Named, args[0])
-				did := "removed context " + args[0]
-				if f.Current == args[0] {
-					f.Current = ""
-					did += "; no context is current: commands connect to a local gateway"
-				}
-				return did, nil
-			})
-		},
+		RunE: changing(environ, func(_ *cobra.Command, f *command.Contexts, args []string) (did string, err error) {
+			if _, err := f.Get(args[0]); err != nil {
+				return "", err
+			}
+			delete(f.Named, args[0])
+			did = "removed context " + args[0]
+			if f.Current == args[0] {
+				f.Current = ""
+				did += "; no context is current: commands connect to a local gateway"
+			}
+			return did, nil
+		}),
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -217,16 +216,12 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits
 }
 
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
-	var page api.NamespaceList
-	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
-		return nil
-	}
-	own := slices.IndexFunc(page.Namespaces, func(n api.Namespace) bool { return n.Kind == api.Own || len(page.Namespaces) == 1 })
-	if own < 0 {
+	var own api.Status
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &own); err != nil {
 		return nil
 	}
 	var n api.Namespace
-	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: []string{page.Namespaces[own].Name}}, &n)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: []string{own.Namespace}}, &n)
 	return n.Policies
 }
 
