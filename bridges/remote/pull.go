@@ -30,8 +30,6 @@ const (
 	storePatience = 10 * time.Second
 )
 
-var errStored = errors.New("messages can be stored again: the gateway opens the link again with full credit")
-
 type source struct {
 	r      *Remote
 	Source // Remote.mu guards all but From and Into
@@ -53,10 +51,6 @@ func (s *source) run(ctx context.Context, l *connection) {
 		s.r.count(func() { s.Attached = false })
 		if ctx.Err() != nil {
 			return
-		}
-		if errors.Is(err, errStored) {
-			pause = firstRetry
-			continue
 		}
 		s.fail(err)
 		l.suspect(err)
@@ -126,14 +120,14 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 			return err
 		}
 		memory.Release()
+		credit = len(ms)
 		if s.cautious {
-			s.cautious = false
-			return errStored
+			credit, s.cautious = s.r.o.Window, false
 		}
 		if !memory.AwaitRoom(ctx, size) {
 			return ctx.Err()
 		}
-		if err := link.IssueCredit(uint32(len(ms))); err != nil {
+		if err := link.IssueCredit(uint32(credit)); err != nil {
 			return err
 		}
 	}

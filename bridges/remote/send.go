@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -70,13 +71,14 @@ func (r *Remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 			err = r.away(err)
 		}
 	}
-	if err != nil {
-		s.note(parcelOf(len(ms)), err)
-		return s.answers
-	}
 	n := int64(min(len(ms), r.o.Window))
-	if err := r.window.Acquire(ctx, n); err != nil {
-		s.note(parcelOf(len(ms)), r.away(err))
+	if err == nil {
+		if err = r.window.Acquire(ctx, n); err != nil {
+			err = r.away(err)
+		}
+	}
+	if err != nil {
+		s.answers = slices.Repeat([]error{err}, len(ms))
 		return s.answers
 	}
 	defer r.window.Release(n)
@@ -101,14 +103,6 @@ type sending struct {
 }
 
 type parcel []int
-
-func parcelOf(n int) parcel {
-	p := make(parcel, n)
-	for i := range p {
-		p[i] = i
-	}
-	return p
-}
 
 // chain holds the parcels of one session or partition key, each sent when the previous is accepted.
 type chain []parcel
