@@ -98,11 +98,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	scheme := "https"
-	if t.Emulator {
-		scheme = "http"
-	}
-	resource := (&url.URL{Scheme: scheme, Host: t.Host, Path: "/" + entity}).String()
+	resource := t.URL() + (&url.URL{Path: "/" + entity}).EscapedPath()
 	expires := time.Now().Add(ttl)
 	made := madeToken{
 		Token: auth.SignSAS(resource, by.policy, by.key, expires), Resource: resource, Policy: by.policy, Expires: expires.UTC().Truncate(time.Second),
