@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 func named(t testing.TB, name string) core.Serializer {
@@ -153,6 +154,7 @@ func TestDepthIsLimited(t *testing.T) {
 			}
 		}
 	}
+	const tooDeep = "values are nested deeper than 32"
 	for name, open := range map[string]string{JSON: "[", MessagePack: "\x91", CBOR: "\x81"} {
 		for _, n := range []int{40, 1 << 20} {
 			_, err := named(t, name).Decode(t.Context(), "", []byte(strings.Repeat(open, n)))
@@ -167,8 +169,8 @@ func TestHostilePayloadsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, cases := range map[string]map[string]string{
 		JSON: {
-			"":                     cutShort,
-			" ":                    cutShort,
+			"":                     codec.CutShort,
+			" ":                    codec.CutShort,
 			"nul":                  "a value is missing",
 			"[1,]":                 "a value is missing",
 			"[1 2]":                "not followed by ',' or ']'",
@@ -178,7 +180,7 @@ func TestHostilePayloadsAreRefused(t *testing.T) {
 			`{"a":1 "b"}`:          "not followed by ',' or '}'",
 			`{"a":1,"a":2}`:        sameKey,
 			`{a:1}`:                "a key is missing",
-			"1 2":                  leftOver,
+			"1 2":                  codec.LeftOver,
 			"01":                   badNumber,
 			"-":                    badNumber,
 			"1.":                   badNumber,
@@ -188,32 +190,32 @@ func TestHostilePayloadsAreRefused(t *testing.T) {
 			"1E99999":              inexact,
 			"1e-99999999999999999": inexact,
 			"12345678901234567890123456789012345678901": inexact,
-			"\"\xff\"":       notUTF8,
-			"\"\\n\xff\"":    notUTF8,
+			"\"\xff\"":       codec.NotUTF8,
+			"\"\\n\xff\"":    codec.NotUTF8,
 			"\"a\nb\"":       "control character",
 			"\"\\n\n\"":      "control character",
 			`"\x"`:           "unknown escape",
 			`"\u12g4"`:       "unknown escape",
 			`"\ud800"`:       "unpaired surrogate",
 			`"\ud800\u0041"`: "unpaired surrogate",
-			`"abc`:           cutShort,
-			`"\`:             cutShort,
-			`"\n`:            cutShort,
+			`"abc`:           codec.CutShort,
+			`"\`:             codec.CutShort,
+			`"\n`:            codec.CutShort,
 			"[" + strings.Repeat("0,", maxElements) + "0]": tooMany,
 			strings.Repeat(" ", maxSize) + "1":             tooLarge,
 		},
 		MessagePack: {
-			"":                      cutShort,
+			"":                      codec.CutShort,
 			"\xc1":                  "the byte 0xc1",
-			"\xdb\xff\xff\xff\xff":  cutShort,
-			"\xc6\xff\xff\xff\xffx": cutShort,
-			"\xdd\xff\xff\xff\xff":  cutShort,
-			"\xdf\xff\xff\xff\xff":  cutShort,
-			"\xc9\xff\xff\xff\xff":  cutShort,
-			"\xa1\xff":              notUTF8,
+			"\xdb\xff\xff\xff\xff":  codec.CutShort,
+			"\xc6\xff\xff\xff\xffx": codec.CutShort,
+			"\xdd\xff\xff\xff\xff":  codec.CutShort,
+			"\xdf\xff\xff\xff\xff":  codec.CutShort,
+			"\xc9\xff\xff\xff\xff":  codec.CutShort,
+			"\xa1\xff":              codec.NotUTF8,
 			"\x82\x01\x01\x01\x01":  sameKey,
 			"\x81\x90\x01":          deepKey,
-			"\x01\x01":              leftOver,
+			"\x01\x01":              codec.LeftOver,
 			"\xd4\xff\x00":          "unknown length",
 			"\xd7\xff\xff\xff\xff\xff\xff\xff\xff\xff":                                 "out of range",
 			"\xc7\x0c\xff\x00\x00\x00\x00\x7f\xff\xff\xff\xff\xff\xff\xff":             "out of range",
@@ -223,24 +225,24 @@ func TestHostilePayloadsAreRefused(t *testing.T) {
 			"\xdf\x00\x10\x00\x00" + strings.Repeat("\xca\x7f\xc0\x00\x00\x00", 1<<20): tooMany,
 		},
 		CBOR: {
-			"":                                     cutShort,
-			"\xff":                                 strayBreak,
+			"":                                     codec.CutShort,
+			"\xff":                                 codec.StrayBreak,
 			"\x1c":                                 "that CBOR reserves",
 			"\x1f":                                 "that CBOR reserves",
 			"\x81\xff":                             "",
-			"\x7b\xff\xff\xff\xff\xff\xff\xff\xff": cutShort,
-			"\x5b\x7f\xff\xff\xff\xff\xff\xff\xff": cutShort,
-			"\x9b\x7f\xff\xff\xff\xff\xff\xff\xff": cutShort,
-			"\xbb\x7f\xff\xff\xff\xff\xff\xff\xff": cutShort,
-			"\x61\xff":                             notUTF8,
-			"\x7f\x61\xc3\x61\xa9\xff":             notUTF8,
+			"\x7b\xff\xff\xff\xff\xff\xff\xff\xff": codec.CutShort,
+			"\x5b\x7f\xff\xff\xff\xff\xff\xff\xff": codec.CutShort,
+			"\x9b\x7f\xff\xff\xff\xff\xff\xff\xff": codec.CutShort,
+			"\xbb\x7f\xff\xff\xff\xff\xff\xff\xff": codec.CutShort,
+			"\x61\xff":                             codec.NotUTF8,
+			"\x7f\x61\xc3\x61\xa9\xff":             codec.NotUTF8,
 			"\x7f\x41x\xff":                        "not a string of the same type",
 			"\x7f\x7f\xff\xff":                     "not a string of the same type",
-			"\x7f\x61x":                            cutShort,
+			"\x7f\x61x":                            codec.CutShort,
 			"\xa2\x01\x01\x01\x01":                 sameKey,
 			"\xa1\x80\x01":                         deepKey,
 			"\xbf\x01\xff":                         "ends after a key",
-			"\xc1\xff":                             strayBreak,
+			"\xc1\xff":                             codec.StrayBreak,
 			"\xf8\xff":                             "simple value is unknown",
 			"\xe0":                                 "simple value is unknown",
 			"\xc0\x61x":                            "time is malformed",
@@ -254,10 +256,10 @@ func TestHostilePayloadsAreRefused(t *testing.T) {
 			"\xc4\x82\x01\x61x":                        badNumber,
 			"\xc4\x82\x1a\x7f\xff\xff\xff\x01":         inexact,
 			"\xd8\x25\x41x":                            "16 bytes",
-			"\x01\x01":                                 leftOver,
+			"\x01\x01":                                 codec.LeftOver,
 		},
-		Text: {"\xff": notUTF8},
-		AMQP: {"": "", "\x40\x40": leftOver, "\xa1\x01\xff": ""},
+		Text: {"\xff": codec.NotUTF8},
+		AMQP: {"": "", "\x40\x40": codec.LeftOver, "\xa1\x01\xff": ""},
 		CloudEvents: {
 			"[]": "not a map",
 			`{"specversion":"1.0","id":"1","source":"/s"}`:                                      "not a map with specversion",

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core/value"
-	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 const (
@@ -27,17 +26,12 @@ func (m *malformed) Error() string {
 
 // Errors of all formats.
 const (
-	tooDeep    = "values are nested deeper than 32"
-	tooMany    = "there are more than 1048576 values"
-	cutShort   = codec.CutShort
-	leftOver   = codec.LeftOver
-	notUTF8    = codec.NotUTF8
-	sameKey    = "a map has the same key twice"
-	deepKey    = "a map has a key that is a list or a map"
-	inexact    = "a number has too many digits"
-	tooLarge   = "the payload is larger than 16 MiB"
-	strayBreak = codec.StrayBreak
-	badNumber  = "a number is malformed"
+	tooMany   = "there are more than 1048576 values"
+	sameKey   = "a map has the same key twice"
+	deepKey   = "a map has a key that is a list or a map"
+	inexact   = "a number has too many digits"
+	tooLarge  = "the payload is larger than 16 MiB"
+	badNumber = "a number is malformed"
 )
 
 var errDepth = errors.New("the value is nested deeper than 32 levels")

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 // decodeText returns a payload as one string, which must be UTF-8.
@@ -15,7 +16,7 @@ func decodeText(contentType string, payload []byte) (any, error) {
 		return nil, err
 	}
 	if !utf8.Valid(payload) {
-		return nil, &malformed{"text", 0, notUTF8}
+		return nil, &malformed{"text", 0, codec.NotUTF8}
 	}
 	return string(payload), nil
 }
@@ -70,7 +71,7 @@ func decodeAMQP(_ string, payload []byte) (any, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, &malformed{"an AMQP value", len(payload) - len(rest), leftOver}
+		return nil, &malformed{"an AMQP value", len(payload) - len(rest), codec.LeftOver}
 	}
 	return v, nil
 }
