@@ -107,11 +107,8 @@ func bindQuotas(c *cobra.Command, q *api.Quotas) {
 }
 
 func namespaceUpdateCommand(environ []string) *cobra.Command {
-	var (
-		o      command.Flags
-		hosts  []string
-		quotas api.Quotas
-	)
+	var hosts []string
+	var quotas api.Quotas
 	c := &cobra.Command{
 		Use:   "update NAME",
 		Short: "Change the given hosts and quotas of a namespace",
@@ -122,22 +119,14 @@ of the namespace; --host "" leaves only the hosts derived from the namespace's n
 		Example: `  crosstown namespace update billing --host billing.example.com --max-entities 100`,
 		Args:    cobra.ExactArgs(1),
 	}
-	o.Bind(c, environ)
 	c.Flags().StringArrayVar(&hosts, "host", nil, "`host` name by which clients connect to the namespace; repeatable")
 	bindQuotas(c, &quotas)
 	c.MarkFlagsOneRequired("host", "max-entities", "max-connections", "max-size-megabytes")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		var n api.Namespace
-		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}, &n); err != nil {
-			return err
-		}
-		request := requestOf(c, hosts, quotas, n.Quotas)
-		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args[:1], Body: request}, &n); err != nil {
-			return err
-		}
-		return o.Print(c, n, func(w io.Writer) error { return printNamespace(w, nil, &n) })
-	}
-	return c
+		err := command.FlagsOf(c, environ).Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args}, &n)
+		return command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args, Body: requestOf(c, hosts, quotas, n.Quotas)}, err
+	}, printNamespace)
 }
 
 // requestOf returns a request that changes the hosts and quotas whose flags are set. given has the
@@ -209,34 +198,26 @@ func namespaceListCommand(environ []string) *cobra.Command {
 
 // doneToNamespace returns a command for one namespace. did says what it did, such as "deleted".
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
-	var o command.Flags
 	var sure command.Confirmation
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1)}
-	o.Bind(c, environ)
 	sure.Bind(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		err := sure.ConfirmDelete(c, c.Name()+" the namespace "+args[0], func() (n int64, err error) {
 			var all api.EntityList
-			err = o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath, Header: http.Header{api.NamespaceHeader: args}}, &all)
+			err = command.FlagsOf(c, environ).Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath, Header: http.Header{api.NamespaceHeader: args}}, &all)
 			for i := range all.Entities {
 				n += all.Entities[i].Messages()
 			}
 			return n, err
 		})
-		if err != nil {
-			return err
-		}
 		names := args[:1:1]
 		if method == http.MethodPost {
 			names = append(names, api.Reset)
 		}
-		var answer map[string]string
-		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &answer); err != nil {
-			return err
-		}
-		return o.Tell(c, answer, "%s namespace %s", did, args[0])
-	}
-	return c
+		return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, err
+	}, func(w io.Writer, args []string, _ *map[string]string) error {
+		return command.Line(w, "%s namespace %s", did, args[0])
+	})
 }
 
 func printNamespace(out io.Writer, _ []string, n *api.Namespace) error {

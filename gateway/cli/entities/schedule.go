@@ -62,20 +62,18 @@ var scheduleFlags = []struct {
 }
 
 func putSchedule(environ []string, use, short string, header http.Header) *cobra.Command {
-	var o command.Flags
 	var properties []string
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1)}
-	o.Bind(c, environ)
 	f := c.Flags()
 	for _, s := range scheduleFlags {
 		f.String(s.name, "", s.usage)
 	}
 	f.StringArrayVar(&properties, "property", nil, "user property, `NAME=VALUE`; 5 and true are a number and a boolean, and \"5\" is a string; replaces all earlier properties; repeatable")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		var s core.ScheduleState
 		if header == nil {
-			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.SchedulesPath, Names: args}, &s); err != nil {
-				return err
+			if err := command.FlagsOf(c, environ).Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.SchedulesPath, Names: args}, &s); err != nil {
+				return q, err
 			}
 		}
 		for _, setting := range scheduleFlags {
@@ -86,16 +84,12 @@ func putSchedule(environ []string, use, short string, header http.Header) *cobra
 		if f.Changed("property") {
 			given, err := command.Properties("--property", properties, "")
 			if err != nil {
-				return command.Usagef("%w", err)
+				return q, command.Usagef("%w", err)
 			}
 			s.Message.Properties = maps.Collect(given.All())
 		}
-		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodPut, Path: api.SchedulesPath, Names: args, Header: header, Body: s}, &s); err != nil {
-			return err
-		}
-		return o.Print(c, s, func(w io.Writer) error { return showSchedule(w, args, &s) })
-	}
-	return c
+		return command.Inquiry{Method: http.MethodPut, Path: api.SchedulesPath, Names: args, Header: header, Body: s}, nil
+	}, showSchedule)
 }
 
 func listSchedules(environ []string) *cobra.Command {
