@@ -47,7 +47,7 @@ func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Lo
 	tasks := rungroup.New(ctx)
 	tasks.Go("listen", mux.Serve)
 	tasks.Go("hang up", func(ctx context.Context) error { return hangUp(ctx, mux.AMQP()) }) // the endpoint has no AMQP
-	tasks.Go("answer", func(ctx context.Context) error { return d.identity.Serve(ctx, mux.HTTP(), log) })
+	tasks.Go("answer", func(ctx context.Context) error { return serveHandler(ctx, mux.HTTP(), d.identity.Handler(), log) })
 	return tasks.Wait()
 }
 
@@ -70,11 +70,7 @@ func (d *devEndpoint) environment() string {
 func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
 	var all []issuer.Issuer
 	for _, i := range c.Issuers {
-		believed := issuer.Issuer{Name: i.Issuer, File: i.JWKS, Audiences: i.Audiences, Leeway: i.ClockLeeway()}
-		for claim, rights := range i.Grants() {
-			believed.Rules = append(believed.Rules, issuer.Rule{Claim: claim.Name, Value: claim.Value, Rights: rights})
-		}
-		all = append(all, believed)
+		all = append(all, issuer.Issuer{Name: i.Issuer, File: i.JWKS, Audiences: i.Audiences, Leeway: i.ClockLeeway(), Rules: i.Rules()})
 	}
 	if dev != nil {
 		all = append(all, issuer.Issuer{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/issuer"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
@@ -41,18 +42,15 @@ const (
 	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
 )
 
-// Claim matches tokens whose claim Name equals Value, or is a list that contains Value.
-type Claim struct{ Name, Value string }
-
-func (i *Issuer) Grants() map[Claim]core.Right {
-	grants := map[Claim]core.Right{}
+// Rules returns a rule for each claim of each role.
+func (i *Issuer) Rules() (all []issuer.Rule) {
 	for _, role := range i.roles() {
 		for _, text := range role.claims {
-			name, value, _ := strings.Cut(text, "=")
-			grants[Claim{name, value}] |= role.rights
+			claim, value, _ := strings.Cut(text, "=")
+			all = append(all, issuer.Rule{Claim: claim, Value: value, Rights: role.rights})
 		}
 	}
-	return grants
+	return all
 }
 
 type role struct {

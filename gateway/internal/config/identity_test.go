@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/issuer"
 )
 
 func TestIssuersAreReadWithTheirRoles(t *testing.T) {
@@ -31,13 +31,16 @@ issuers:
 	if !slices.Equal(first.Audiences, config.ServiceBusAudiences) || first.ClockLeeway() != time.Minute {
 		t.Errorf("defaults: got %v, %v", first.Audiences, first.ClockLeeway())
 	}
-	want := map[config.Claim]core.Right{
-		{Name: "roles", Value: "admin"}: core.AllRights, {Name: "sub", Value: "a=b"}: core.AllRights, {Name: "roles", Value: "reader"}: core.Listen,
+	want := []issuer.Rule{
+		{Claim: "roles", Value: "admin", Rights: core.AllRights},
+		{Claim: "sub", Value: "a=b", Rights: core.AllRights},
+		{Claim: "roles", Value: "admin", Rights: core.Listen},
+		{Claim: "roles", Value: "reader", Rights: core.Listen},
 	}
-	if !maps.Equal(first.Grants(), want) {
-		t.Errorf("got %v, want %v", first.Grants(), want)
+	if !slices.Equal(first.Rules(), want) {
+		t.Errorf("got %v, want %v", first.Rules(), want)
 	}
-	if !slices.Equal(second.Audiences, []string{"crosstown"}) || second.ClockLeeway() != 0 || !maps.Equal(second.Grants(), map[config.Claim]core.Right{{Name: "scp", Value: "send"}: core.Send}) {
+	if !slices.Equal(second.Audiences, []string{"crosstown"}) || second.ClockLeeway() != 0 || !slices.Equal(second.Rules(), []issuer.Rule{{Claim: "scp", Value: "send", Rights: core.Send}}) {
 		t.Errorf("got %+v", second)
 	}
 }

@@ -1,11 +1,8 @@
 package devidentity
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -156,23 +153,4 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Cache-Control", "no-store") // RFC 6749 §5.1
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // ignore the error: the client may have disconnected
-}
-
-func (i *Identity) Serve(ctx context.Context, ln net.Listener, log *slog.Logger) error {
-	server := &http.Server{
-		Handler:           i.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	err := server.Serve(ln)
-	if errors.Is(err, http.ErrServerClosed) || ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

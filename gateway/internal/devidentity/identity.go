@@ -1,3 +1,5 @@
+// Package devidentity is a token endpoint for development. It issues JSON web tokens for this
+// gateway to all programs on this machine, over the protocols of the Azure SDKs' credentials.
 package devidentity
 
 import (
@@ -50,16 +52,20 @@ type Identity struct {
 // keep remain valid.
 func Open(dir string) (*Identity, error) {
 	path := filepath.Join(dir, keyFile)
-	der, err := readKey(path)
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = makeKey(dir, path); err == nil {
-			der, err = readKey(path)
+			data, err = os.ReadFile(path)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the key of the development identity: %w", err)
 	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	block, _ := pem.Decode(data)
+	if block == nil {
+		block = &pem.Block{} // without a key
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if err != nil || !ok || key.Curve != elliptic.P256() {
 		return nil, fmt.Errorf("the development identity's key file %s contains no P-256 key: remove the file, and the gateway creates a new one", path)
@@ -76,21 +82,9 @@ func Open(dir string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the key of the development identity: %w", err)
 	}
-	mac := hmac.New(sha256.New, der)
+	mac := hmac.New(sha256.New, block.Bytes)
 	_, _ = mac.Write([]byte("secret of the token endpoint")) // Write returns no error
 	return &Identity{signer, public, base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])}, nil
-}
-
-func readKey(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, fmt.Errorf("%s contains no key: remove the file, and the gateway creates a new one", path)
-	}
-	return block.Bytes, nil
 }
 
 // makeKey creates the key file atomically. If several processes do this at once, the first wins.
