@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/bridges/typedjson"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
@@ -128,20 +127,23 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, command.Usage(err)
 	}
-	m := &record.Message{
-		State: "active", Body: o.body, To: f.To, ReplyTo: f.ReplyTo, Subject: f.Label, SessionID: f.SessionID,
-		ReplyToSessionID: f.ReplyToSessionID, ContentType: f.ContentType,
+	m := &core.Message{Properties: properties, Body: core.Body{Bytes: []byte(o.body)}}
+	for _, field := range []struct {
+		from *string
+		to   *string
+	}{{f.To, &m.To}, {f.ReplyTo, &m.ReplyTo}, {f.Label, &m.Subject}, {f.SessionID, &m.SessionID}, {f.ReplyToSessionID, &m.ReplyToSessionID}, {f.ContentType, &m.ContentType}} {
+		if field.from != nil {
+			*field.to = *field.from
+		}
 	}
 	if f.MessageID != nil {
-		m.MessageID = typedjson.Value(*f.MessageID)
+		m.MessageID = core.StringID(*f.MessageID)
 	}
 	if f.CorrelationID != nil {
-		m.CorrelationID = typedjson.Value(*f.CorrelationID)
+		m.CorrelationID = core.StringID(*f.CorrelationID)
 	}
-	if !properties.IsEmpty() {
-		m.Properties = typedjson.Properties(properties)
-	}
-	return json.Marshal(&record.Line{Message: m})
+	made := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: m}}, "")
+	return json.Marshal(&made)
 }
 
 func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgement) error {

@@ -108,14 +108,14 @@ type Message struct {
 	ScheduledTime    time.Time       `json:"scheduledEnqueueTime,omitzero"`
 	DeadLetteredTime time.Time       `json:"deadLetteredTime,omitzero"`
 	DeliveryCount    uint32          `json:"deliveryCount"`
-	Subject          *string         `json:"subject,omitempty"`
-	ContentType      *string         `json:"contentType,omitempty"`
+	Subject          string          `json:"subject,omitempty"`
+	ContentType      string          `json:"contentType,omitempty"`
 	CorrelationID    json.RawMessage `json:"correlationId,omitempty"`
-	SessionID        *string         `json:"sessionId,omitempty"`
-	PartitionKey     *string         `json:"partitionKey,omitempty"`
-	To               *string         `json:"to,omitempty"`
-	ReplyTo          *string         `json:"replyTo,omitempty"`
-	ReplyToSessionID *string         `json:"replyToSessionId,omitempty"`
+	SessionID        string          `json:"sessionId,omitempty"`
+	PartitionKey     string          `json:"partitionKey,omitempty"`
+	To               string          `json:"to,omitempty"`
+	ReplyTo          string          `json:"replyTo,omitempty"`
+	ReplyToSessionID string          `json:"replyToSessionId,omitempty"`
 	Properties       json.RawMessage `json:"properties,omitempty"`
 	Body             string          `json:"body"`
 	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
@@ -125,8 +125,8 @@ type Message struct {
 	BodyType            string          `json:"bodyType,omitempty"`
 	BodyMissing         bool            `json:"bodyMissing,omitempty"` // the message has no body, not even an empty one
 	TimeToLive          string          `json:"timeToLive,omitempty"`
-	ContentEncoding     *string         `json:"contentEncoding,omitempty"`
-	ViaPartitionKey     *string         `json:"viaPartitionKey,omitempty"`
+	ContentEncoding     string          `json:"contentEncoding,omitempty"`
+	ViaPartitionKey     string          `json:"viaPartitionKey,omitempty"`
 	UserID              *Octets         `json:"userId,omitempty"`
 	GroupSequence       *uint32         `json:"groupSequence,omitempty"`
 	CreationTime        time.Time       `json:"creationTime,omitzero"`
@@ -207,26 +207,6 @@ func (l *Line) Stored() (*core.Stored, error) {
 	return nil, fmt.Errorf("the kind of line %q is unknown to this version", t.Kind)
 }
 
-func texts(m *core.Message, r *Message) []struct {
-	field  *string
-	member **string
-} {
-	return []struct {
-		field  *string
-		member **string
-	}{
-		{&m.Subject, &r.Subject},
-		{&m.ContentType, &r.ContentType},
-		{&m.SessionID, &r.SessionID},
-		{&m.PartitionKey, &r.PartitionKey},
-		{&m.To, &r.To},
-		{&m.ReplyTo, &r.ReplyTo},
-		{&m.ReplyToSessionID, &r.ReplyToSessionID},
-		{&m.ContentEncoding, &r.ContentEncoding},
-		{&m.ViaPartitionKey, &r.ViaPartitionKey},
-	}
-}
-
 func messageOf(x *core.Stored, path string) *Message {
 	m := x.Message
 	r := &Message{
@@ -235,12 +215,9 @@ func messageOf(x *core.Stored, path string) *Message {
 		BodyType: bodyTypes[m.Body.Kind], BodyMissing: m.Body.Bytes == nil, CreationTime: m.CreationTime, AbsoluteExpiryTime: m.AbsoluteExpiryTime,
 		WasScheduled: m.WasScheduled, EmptyText: m.EmptyText, Annotations: m.Annotations, DeliveryAnnotations: m.DeliveryAnnotations,
 		Footer: m.Footer, EnqueuedSequence: x.EnqueuedSequenceNumber, InSession: x.InSession, Subscription: x.Subscription, Sub: int(x.Sub),
+		Subject: m.Subject, ContentType: m.ContentType, SessionID: m.SessionID, PartitionKey: m.PartitionKey, To: m.To, ReplyTo: m.ReplyTo,
+		ReplyToSessionID: m.ReplyToSessionID, ContentEncoding: m.ContentEncoding, ViaPartitionKey: m.ViaPartitionKey,
 		Durable: pointer(m.Durable), FirstAcquirer: pointer(m.FirstAcquirer), Priority: pointer(m.Priority), GroupSequence: pointer(m.GroupSequence),
-	}
-	for _, t := range texts(m, r) {
-		if *t.field != "" {
-			*t.member = t.field
-		}
 	}
 	if m.UserID != nil {
 		r.UserID = (*Octets)(&m.UserID)
@@ -350,12 +327,9 @@ func (r *Message) stored() (*core.Stored, error) {
 		ScheduledEnqueueTime: r.ScheduledTime, CreationTime: r.CreationTime, AbsoluteExpiryTime: r.AbsoluteExpiryTime,
 		WasScheduled: r.WasScheduled, EmptyText: r.EmptyText, Annotations: r.Annotations, DeliveryAnnotations: r.DeliveryAnnotations,
 		Footer: r.Footer, Transit: r.Transit,
+		Subject: r.Subject, ContentType: r.ContentType, SessionID: r.SessionID, PartitionKey: r.PartitionKey, To: r.To, ReplyTo: r.ReplyTo,
+		ReplyToSessionID: r.ReplyToSessionID, ContentEncoding: r.ContentEncoding, ViaPartitionKey: r.ViaPartitionKey,
 		Durable: option(r.Durable), FirstAcquirer: option(r.FirstAcquirer), Priority: option(r.Priority), GroupSequence: option(r.GroupSequence),
-	}
-	for _, t := range texts(m, r) {
-		if *t.member != nil {
-			*t.field = **t.member
-		}
 	}
 	if r.UserID != nil {
 		m.UserID = append([]byte{}, *r.UserID...)
