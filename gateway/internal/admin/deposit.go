@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
@@ -17,11 +16,8 @@ const maxDeposit = (core.MaxMessageSizeKB<<10)/3*4 + 1<<20
 
 // deposit stores messages in an entity. The client needs the right Manage on it.
 func (a *API) deposit(c *call) (any, error) {
-	address, err := core.ParseAddress(c.path)
+	address, err := c.may(core.Manage, c.path, api.DepositPath) // check before the body takes memory
 	if err != nil {
-		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic, subscription or dead-letter queue: use POST %sNAME.", c.path, api.DepositPath)
-	}
-	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // check before the body takes memory
 		return nil, err
 	}
 	body, err := c.gather(maxDeposit)

@@ -15,7 +15,8 @@ import (
 
 // Config is the whole configuration. The tag config is the name of a setting in the file. The
 // setting tls.cert, for example, has the flag --tls-cert and the variable CROSSTOWN_TLS_CERT. A
-// setting without a usage text has no flag. A list of structures has no variable.
+// setting without a usage text has no flag. A list of structures has no variable. A running gateway
+// can change a setting with the tag live.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -36,7 +37,7 @@ type Config struct {
 	ForwardWait    bool          `config:"forward-wait" usage:"for auto-forwarding: while the destination is disabled or full, keep messages at their source (default: dead-letter them, as Service Bus does)"`
 	RequireTLS     string        `config:"require-tls" values:"auto, on, off" usage:"which connections must use TLS: auto (those from other machines), on (all; also --require-tls alone) or off (none)" alone:"on"`
 	Console        string        `config:"console" values:"auto, on, off" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
-	UpdateEntities bool          `config:"update-entities" usage:"change existing queues, topics, subscriptions and rules that differ from the configuration (default: leave them and log each difference)"`
+	UpdateEntities bool          `config:"update-entities" live:"yes" usage:"change existing queues, topics, subscriptions and rules that differ from the configuration (default: leave them and log each difference)"`
 	EmulatorConfig string        `config:"emulator-config" usage:"path of Config.json of the official emulator; the gateway creates the queues and topics that the file lists"`
 	Emulator       bool          `config:"emulator" usage:"replace the official emulator's container: read the emulator's Config.json, listen on the emulator's ports on every network interface, accept its public key, and print its line 'Emulator Service is Successfully Up!' when ready"`
 	Strict         string        `config:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`
@@ -59,7 +60,7 @@ type TLS struct {
 	Cert string `config:"cert" usage:"PEM file with the gateway's certificate chain (default: a certificate of the development CA)"`
 	Key  string `config:"key" usage:"PEM file with the private key of the certificate"`
 	// If ClientCA is set, clients can authenticate by a certificate that a policy names.
-	ClientCA string   `config:"client-ca" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
+	ClientCA string   `config:"client-ca" live:"yes" usage:"PEM file with the certificates of the CAs that sign clients' certificates; policies can then name a certificate instead of a key"`
 	Hosts    []string `config:"hosts" usage:"additional host name or IP address of this gateway: the development certificate includes it, and clients that connect to it may use the development key; repeatable"`
 }
 
@@ -84,7 +85,7 @@ func AddAuthorities(pool *x509.CertPool, file string) error {
 }
 
 type Log struct {
-	Level  string `config:"level" values:"debug, info, warn, error" usage:"minimum level to log: debug, info, warn or error"`
+	Level  string `config:"level" live:"yes" values:"debug, info, warn, error" usage:"minimum level to log: debug, info, warn or error"`
 	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
 }
 

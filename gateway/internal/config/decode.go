@@ -204,12 +204,16 @@ func settings(t reflect.Type) []setting {
 				s.path, s.index = name+"."+s.path, slices.Concat(f.Index, s.index)
 				all = append(all, s)
 			}
-		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		case isList(f.Type):
 		default:
 			all = append(all, setting{name, f.Tag.Get("usage"), f.Tag.Get("alone"), f.Tag.Get("values"), f.Type, f.Index})
 		}
 	}
 	return all
+}
+
+func isList(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
 // settingsOf returns the settings of entities of kind k, with the usage texts for this kind.

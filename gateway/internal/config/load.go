@@ -123,39 +123,30 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// NeedRestart returns the names of settings that differ from running's and that require a restart.
+// NeedRestart returns the names of settings that differ from running's and that require a restart:
+// those without the tag live.
 func (c *Config) NeedRestart(running *Config) []string {
-	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
-}
-
-// fixed returns a copy without the settings that a running gateway can change.
-func (c *Config) fixed() *Config {
-	f := *c
-	f.Log.Level, f.TLS.ClientCA, f.Skipped, f.Assumed, f.UpdateEntities = "", "", nil, 0, false
-	if f.TLS.Cert != "" { // only a change between a file and the development certificate needs a restart
-		f.TLS.Cert, f.TLS.Key = "its own", "its own"
+	next := *c
+	if next.TLS.Cert != "" && running.TLS.Cert != "" { // only a change between a file and the development certificate needs a restart
+		next.TLS.Cert, next.TLS.Key = running.TLS.Cert, running.TLS.Key
 	}
-	f.Contents = c.Contents.fixed()
-	f.Namespaces = slices.Clone(c.Namespaces)
-	for i := range f.Namespaces {
-		n := &f.Namespaces[i]
-		n.Hosts, n.Quotas, n.Contents = nil, core.NamespaceQuotas{}, n.Contents.fixed()
-	}
-	return &f
+	return differences(reflect.ValueOf(*running), reflect.ValueOf(next), "")
 }
 
-func (h Contents) fixed() Contents {
-	h.Policies, h.Queues, h.Topics, h.Retries, h.RateLimits, h.CircuitBreakers, h.DeadLetters, h.Schemas, h.Schedules, h.Hooks, h.Pushes = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
-	return h
-}
-
-func differences(a, b reflect.Value, prefix string) []string {
-	var all []string
+func differences(a, b reflect.Value, prefix string) (all []string) {
 	for _, f := range fields(a.Type()) {
 		x, y, path := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index), prefix+f.Tag.Get("config")
 		switch {
+		case f.Tag.Get("live") != "":
 		case f.Type.Kind() == reflect.Struct:
 			all = append(all, differences(x, y, path+".")...)
+		case isList(f.Type) && x.Len() == y.Len():
+			for i := range x.Len() {
+				if differences(x.Index(i), y.Index(i), "") != nil {
+					all = append(all, path)
+					break
+				}
+			}
 		case !reflect.DeepEqual(x.Interface(), y.Interface()):
 			all = append(all, path)
 		}

@@ -15,20 +15,20 @@ const defaultPartitions = 4
 
 type Contents struct {
 	Partitions      int                     `config:"partitions" range:"1 to 32" usage:"number of partitions of a queue or topic with enable-partitioning, 1 to 32"`
-	Policies        []Policy                `config:"policies"`
-	Queues          []Queue                 `config:"queues"`
-	Topics          []Topic                 `config:"topics"`
+	Policies        []Policy                `config:"policies" live:"yes"`
+	Queues          []Queue                 `config:"queues" live:"yes"`
+	Topics          []Topic                 `config:"topics" live:"yes"`
 	Pipelines       []Pipeline              `config:"pipelines"`
-	Retries         []Retry                 `config:"retries"`
-	RateLimits      []RateLimit             `config:"rate-limits"`
-	CircuitBreakers []CircuitBreaker        `config:"circuit-breakers"`
-	DeadLetters     []DeadLetters           `config:"dead-letters"`
-	Schemas         []Schema                `config:"schemas"`
-	Schedules       []core.ScheduleSettings `config:"schedules"`
+	Retries         []Retry                 `config:"retries" live:"yes"`
+	RateLimits      []RateLimit             `config:"rate-limits" live:"yes"`
+	CircuitBreakers []CircuitBreaker        `config:"circuit-breakers" live:"yes"`
+	DeadLetters     []DeadLetters           `config:"dead-letters" live:"yes"`
+	Schemas         []Schema                `config:"schemas" live:"yes"`
+	Schedules       []core.ScheduleSettings `config:"schedules" live:"yes"`
 	Histories       []History               `config:"explain"`
 	Remotes         []Remote                `config:"remotes"`
-	Hooks           []Hook                  `config:"hooks"`
-	Pushes          []Push                  `config:"pushes"`
+	Hooks           []Hook                  `config:"hooks" live:"yes"`
+	Pushes          []Push                  `config:"pushes" live:"yes"`
 	// AllowFaults is for tests: clients with Manage can then make operations fail.
 	AllowFaults bool          `config:"allow-faults" usage:"for tests: allow clients' operations in the gateway's own namespace to fail on demand: see crosstown fault"`
 	Faults      []faults.Rule `config:"faults"`
@@ -39,8 +39,8 @@ type Contents struct {
 // Namespace is an additional namespace. The gateway recognizes its clients by host or by policy.
 type Namespace struct {
 	Name     string               `config:"name"`
-	Hosts    []string             `config:"hosts"`
-	Quotas   core.NamespaceQuotas `config:"quotas"`
+	Hosts    []string             `config:"hosts" live:"yes"`
+	Quotas   core.NamespaceQuotas `config:"quotas" live:"yes"`
 	Contents `config:",squash"`
 }
 

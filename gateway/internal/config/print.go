@@ -100,7 +100,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 			if !field.IsNil() {
 				n = p.structure(field.Elem(), inner, inList)
 			}
-		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+		case isList(field.Type()):
 			if !field.IsNil() {
 				n = &yaml.Node{Kind: yaml.SequenceNode}
 			}

@@ -148,7 +148,7 @@ func validateTags(r *report, v reflect.Value, path string) {
 		switch {
 		case field.Kind() == reflect.Struct:
 			validateTags(r, field, at)
-		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+		case isList(field.Type()):
 			for i := range field.Len() {
 				validateTags(r, field.Index(i), elementPath(at, i))
 			}

@@ -2,10 +2,9 @@ package metrics
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -47,10 +46,8 @@ type Counted interface {
 // Counters answers autoscalers. It asks the store at most once a second for each entity.
 type Counters struct {
 	source Counted
-	asking singleflight.Group // by folded name of the entity
-
-	mu   sync.Mutex
-	kept map[string]count // by folded name of the entity
+	asking singleflight.Group        // by folded name of the entity
+	kept   *lru.Cache[string, count] // by folded name of the entity
 }
 
 type count struct {
@@ -60,7 +57,8 @@ type count struct {
 }
 
 func NewCounters(source Counted) *Counters {
-	return &Counters{source: source, kept: map[string]count{}}
+	kept, _ := lru.New[string, count](maxCounters) // the size is valid
+	return &Counters{source: source, kept: kept}
 }
 
 // Read returns e's counts. Concurrent calls share a result, even if the first caller stops waiting.
@@ -76,25 +74,16 @@ func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	}
 }
 
-func (n count) isOld() bool { return time.Since(n.at) >= counterAge }
-
 func (c *Counters) find(ctx context.Context, key string, e core.Entity) count {
-	c.mu.Lock()
-	n := c.kept[key]
-	c.mu.Unlock()
-	if !n.isOld() {
+	n, _ := c.kept.Get(key)
+	if time.Since(n.at) < counterAge {
 		return n
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	n.value, n.err = c.ask(ctx, e)
 	n.at = time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.kept) >= maxCounters {
-		maps.DeleteFunc(c.kept, func(_ string, old count) bool { return old.isOld() })
-	}
-	c.kept[key] = n
+	c.kept.Add(key, n)
 	return n
 }
 
