@@ -15,7 +15,8 @@ var functions map[string]any
 
 func init() { // an initializer of functions would refer to itself, because some functions use the map
 	functions = map[string]any{
-		"concat": concat, "format": format, "if": choose, "coalesce": coalesce, "length": length, "union": union, "range": numbers,
+		"if":     func(_ bool, _, _ any) any { return nil }, // scope.call evaluates valid calls
+		"concat": concat, "format": format, "length": length, "union": union, "range": numbers,
 		"true": func() bool { return true }, "false": func() bool { return false }, "null": func() any { return nil },
 		"string":      textOf,
 		"createarray": func(args ...any) []any { return append([]any{}, args...) },
@@ -206,31 +207,4 @@ func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float6
 		}
 		return best, err
 	}
-}
-
-func choose(condition, then, otherwise any) (any, error) {
-	if late, ok := condition.(lateError); ok {
-		return nil, late.err
-	}
-	is, err := argument[bool]([]any{condition}, 0)
-	v := otherwise
-	if is {
-		v = then
-	}
-	if late, ok := v.(lateError); ok && err == nil {
-		return nil, late.err
-	}
-	return v, err
-}
-
-func coalesce(args ...any) (any, error) {
-	for _, a := range args {
-		if late, ok := a.(lateError); ok {
-			return nil, late.err
-		}
-		if a != nil {
-			return a, nil
-		}
-	}
-	return nil, nil
 }

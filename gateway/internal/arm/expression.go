@@ -11,10 +11,19 @@ import (
 // An expression is a string in square brackets. It begins with a function call, a string in single
 // quotes or a number. Any number of .members and [indexes] may follow.
 
+// node is a parsed expression, or a part of one.
+type node struct {
+	text     string  // as written
+	function string  // name of the called function, in lower case; "" for a literal
+	args     []*node // of the function
+	value    any     // of a literal
+	path     []*node // indexes or names of members that select a part of the value
+}
+
 type parser struct {
-	text string
-	at   int
-	in   *scope
+	text  string
+	at    int
+	depth int
 }
 
 type unevaluated struct{ why string }
@@ -23,19 +32,15 @@ func (u unevaluated) Error() string { return u.why }
 
 func unknownf(format string, args ...any) error { return unevaluated{fmt.Sprintf(format, args...)} }
 
-func (s *scope) evaluate(text string) (any, error) {
-	p := &parser{text: text, in: s}
-	v, err := p.expression()
-	if err != nil {
-		return nil, err
-	}
-	if p.space(); p.at < len(p.text) {
+var errTooDeep = fmt.Errorf("the expression is nested deeper than %d levels", maxDepth)
+
+func parse(text string) (*node, error) {
+	p := &parser{text: text}
+	n, err := p.expression()
+	if p.space(); err == nil && p.at < len(p.text) {
 		return nil, fmt.Errorf("expected the end of the expression before %.20q", p.text[p.at:])
 	}
-	if id, ok := v.(identifier); ok {
-		return nil, id.unknown()
-	}
-	return v, nil
+	return n, err
 }
 
 func (p *parser) space() {
@@ -53,36 +58,32 @@ func (p *parser) takes(c byte) bool {
 	return false
 }
 
-func (p *parser) expression() (any, error) {
-	shared := p.in.shared
-	if shared.depth++; shared.depth > maxDepth {
-		shared.depth--
-		return nil, fmt.Errorf("the expression is nested deeper than %d levels", maxDepth)
+func (p *parser) expression() (*node, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, errTooDeep
 	}
-	defer func() { shared.depth-- }()
-	v, err := p.operand()
+	defer func() { p.depth-- }()
+	p.space()
+	from, n := p.at, &node{}
+	err := p.operand(n)
 	for err == nil {
+		n.text = p.text[from:p.at]
+		var index *node
 		switch {
 		case p.takes('.'):
 			name := p.word()
 			if name == "" {
 				return nil, errors.New("expected a name after the dot")
 			}
-			v, err = memberOf(v, name)
+			index = &node{value: name}
 		case p.takes('['):
-			var index any
 			if index, err = p.expression(); err == nil && !p.takes(']') {
 				err = errors.New("expected ]")
 			}
-			if err == nil {
-				v, err = element(v, index)
-			}
 		default:
-			if later, ok := v.(pending); ok {
-				return later.in.resolve(later.v)
-			}
-			return v, nil
+			return n, nil
 		}
+		n.path = append(n.path, index)
 	}
 	return nil, err
 }
@@ -95,31 +96,44 @@ func (p *parser) word() string {
 	return p.text[from:p.at]
 }
 
-func (p *parser) operand() (any, error) {
+func (p *parser) operand(n *node) (err error) {
 	if p.takes('\'') {
-		return p.quoted()
+		n.value, err = p.quoted()
+		return err
 	}
 	minus := p.takes('-')
 	word := p.word()
-	if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+	if number, err := strconv.ParseInt(word, 10, 64); err == nil {
 		if minus {
-			n = -n
+			number = -number
 		}
-		return float64(n), nil
+		n.value = float64(number)
+		return nil
 	}
 	if minus {
-		return nil, fmt.Errorf("-%s is not a whole number", word)
+		return fmt.Errorf("-%s is not a whole number", word)
 	}
 	if word == "" {
-		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:]+"]")
+		return fmt.Errorf("expected a value before %.20q", p.text[p.at:]+"]")
 	}
 	if p.takes('.') {
 		word += "." + p.word()
 	}
 	if !p.takes('(') {
-		return nil, fmt.Errorf("%s is not a value: put strings in single quotes", word)
+		return fmt.Errorf("%s is not a value: put strings in single quotes", word)
 	}
-	return p.call(word)
+	n.function = strings.ToLower(word)
+	for !p.takes(')') {
+		if len(n.args) > 0 && !p.takes(',') {
+			return fmt.Errorf("%s(…): expected ',' or ')'", n.function)
+		}
+		arg, err := p.expression()
+		if err != nil {
+			return err
+		}
+		n.args = append(n.args, arg)
+	}
+	return nil
 }
 
 // quoted reads a string up to its closing quote. In the string, two quotes stand for one.
@@ -140,69 +154,89 @@ func (p *parser) quoted() (string, error) {
 	return "", errors.New("a string has no closing quote")
 }
 
-// call parses the arguments and calls a function. If an argument cannot be evaluated, the call
-// fails, except for if, coalesce, reference and resourceId, which may not need this argument.
-func (p *parser) call(name string) (any, error) {
-	if strings.EqualFold(name, "lambda") {
-		return p.lambda()
+func (s *scope) evaluate(text string) (any, error) {
+	n, err := parse(text)
+	if err != nil {
+		return nil, err
 	}
-	var args []any
+	return s.known(n)
+}
+
+// known returns the value of n, which must not be an identifier.
+func (s *scope) known(n *node) (any, error) {
+	v, err := s.value(n)
+	if id, ok := v.(identifier); ok {
+		return nil, id.unknown()
+	}
+	return v, err
+}
+
+func (s *scope) value(n *node) (v any, err error) {
+	if s.shared.depth++; s.shared.depth > maxDepth {
+		err = errTooDeep
+	}
+	defer func() { s.shared.depth-- }()
+	if v = n.value; n.function != "" && err == nil {
+		v, err = s.call(n)
+	}
+	for i := 0; i < len(n.path) && err == nil; i++ {
+		var index any
+		if index, err = s.known(n.path[i]); err == nil {
+			v, err = element(v, index)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if later, ok := v.(pending); ok {
+		return later.in.resolve(later.v)
+	}
+	return v, nil
+}
+
+// call calls a function. If an argument cannot be evaluated, the call fails, except that if and
+// coalesce evaluate only the arguments that they need, and that ids may have unknown parts.
+func (s *scope) call(n *node) (any, error) {
+	switch {
+	case n.function == "lambda" && len(n.args) > 0:
+		return lambda{n.args, s}, nil
+	case n.function == "if" && len(n.args) > 2:
+		switch condition, _ := s.known(n.args[0]); condition { // a condition that is not a boolean fails below
+		case true:
+			return s.known(n.args[1])
+		case false:
+			return s.known(n.args[2])
+		}
+	case n.function == "coalesce":
+		for _, arg := range n.args {
+			if v, err := s.known(arg); v != nil || err != nil {
+				return v, err
+			}
+		}
+		return nil, nil
+	}
+	evaluate, ofIDs := s.known, n.function == "reference" || strings.HasSuffix(n.function, "resourceid")
+	if ofIDs {
+		evaluate = s.value
+	}
+	args := make([]any, len(n.args))
 	var unknown error
-	name = strings.ToLower(name)
-	ofIDs := name == "reference" || strings.HasSuffix(name, "resourceid")
-	lazy := ofIDs || name == "if" || name == "coalesce"
-	for !p.takes(')') {
-		if len(args) > 0 && !p.takes(',') {
-			return nil, fmt.Errorf("%s(…): expected ',' or ')'", name)
+	for i := range args {
+		v, err := evaluate(n.args[i])
+		switch _, isUnknown := errors.AsType[unevaluated](err); {
+		case err == nil:
+			args[i] = v
+		case ofIDs && (i > 0 || n.function != "reference"):
+		case isUnknown:
+			unknown = cmp.Or(unknown, err)
+		default:
+			return nil, err
 		}
-		from := p.at
-		v, err := p.expression()
-		if err != nil {
-			_, isUnknown := errors.AsType[unevaluated](err)
-			if p.at = from; !isUnknown && !lazy || !p.skip() {
-				return nil, err
-			}
-			if v = (lateError{err}); !lazy && unknown == nil {
-				unknown = err
-			}
-		}
-		if id, ok := v.(identifier); ok && !ofIDs {
-			unknown = cmp.Or(unknown, id.unknown())
-		}
-		args = append(args, v)
 	}
 	if unknown != nil {
 		return nil, unknown
 	}
-	return p.in.function(name, args)
-}
-
-// lateError replaces an argument that cannot be evaluated. It fails only if a function uses it.
-type lateError struct{ err error }
-
-func (p *parser) skip() bool {
-	for open := 0; p.at < len(p.text); p.at++ {
-		switch p.text[p.at] {
-		case '\'':
-			p.at++
-			if _, err := p.quoted(); err != nil {
-				return false
-			}
-			p.at--
-		case '(', '[':
-			open++
-		case ')', ']':
-			if open == 0 {
-				return true
-			}
-			open--
-		case ',':
-			if open == 0 {
-				return true
-			}
-		}
-	}
-	return false
+	return s.function(n.function, args)
 }
 
 // member returns the member of the object v with this name. Like Azure, it ignores case.

@@ -76,29 +76,8 @@ func (s *scope) copyIndex(args ...any) (any, error) {
 
 // lambda is an anonymous function, such as lambda('x', …): parameter names and an expression.
 type lambda struct {
-	names []string
-	text  string
-	in    *scope
-}
-
-func (p *parser) lambda() (any, error) {
-	l, from := lambda{in: p.in}, p.at
-	for p.takes('\'') {
-		name, err := p.quoted()
-		if err != nil {
-			return nil, err
-		}
-		if !p.takes(',') { // the string is not a name, but the begin of the body
-			break
-		}
-		l.names, from = append(l.names, name), p.at
-	}
-	p.at = from
-	if !p.skip() || !p.takes(')') {
-		return nil, errors.New("lambda(…): expected )")
-	}
-	l.text = p.text[from : p.at-1]
-	return l, nil
+	args []*node
+	in   *scope
 }
 
 func (l lambda) of(args ...any) (any, error) {
@@ -106,10 +85,11 @@ func (l lambda) of(args ...any) (any, error) {
 	if inner.bound = maps.Clone(l.in.bound); inner.bound == nil {
 		inner.bound = map[string]any{}
 	}
-	for i, name := range l.names[:min(len(l.names), len(args))] {
-		inner.bound[strings.ToLower(name)] = args[i]
+	last := len(l.args) - 1
+	for i, name := range l.args[:min(last, len(args))] {
+		inner.bound[strings.ToLower(fmt.Sprint(name.value))] = args[i]
 	}
-	return inner.evaluate(l.text)
+	return inner.known(l.args[last])
 }
 
 func (s *scope) lambdaVariable(name string) (any, error) {

@@ -71,9 +71,6 @@ func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() can only be evaluated by Azure")
 	}
-	if late, ok := args[0].(lateError); ok {
-		return nil, late.err
-	}
 	r, in := s.resourceOf(args[0])
 	if r == nil {
 		return nil, unknownf("reference(…) of a resource that the template does not create can only be evaluated by Azure")

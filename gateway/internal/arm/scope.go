@@ -25,6 +25,9 @@ type scope struct {
 	nested      int
 }
 
+// lateError is a parameter that cannot be evaluated. It fails only if an expression uses it.
+type lateError struct{ err error }
+
 type shared struct {
 	depth     int
 	work      int

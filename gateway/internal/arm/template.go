@@ -167,14 +167,14 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	}
 	names = slices.Concat(names, strings.Split(name, "/"))
 	if len(names) != len(types) {
-		if !s.known(name, r["name"], place) {
+		if !s.isKnown(name, r["name"], place) {
 			return
 		}
 		s.problem(place+".name", "%q has %d parts, but the name of a resource of the type %s must have %d, separated by slashes", name, len(names), strings.Join(types, "/"), len(types))
 		return
 	}
 	for i := 1; i < len(names); i++ { // the namespace's name may be unknown
-		if !s.known(names[i], r["name"], place) {
+		if !s.isKnown(names[i], r["name"], place) {
 			return
 		}
 	}
@@ -226,7 +226,8 @@ func (s *scope) name(v any, place string) (string, bool) {
 	}
 	x, err := s.resolve(text)
 	if _, ok := errors.AsType[unevaluated](err); ok {
-		x, err = s.marked(text)
+		n, _ := parse(text[1 : len(text)-1]) // no error: resolve has parsed it
+		x, err = s.marked(n)
 	}
 	name, isText := x.(string)
 	if err != nil || !isText {
@@ -238,54 +239,43 @@ func (s *scope) name(v any, place string) (string, bool) {
 
 // marked evaluates a name with unknown parts. In a concat or format, only the unknown arguments
 // become marks (see unknownText). Otherwise the whole name becomes one mark.
-func (s *scope) marked(text string) (any, error) {
-	p := &parser{text: text[1 : len(text)-1], in: s}
-	function := strings.ToLower(p.word())
-	if function == "variables" && p.takes('(') && p.takes('\'') {
-		name, err := p.quoted()
+func (s *scope) marked(n *node) (any, error) {
+	switch {
+	case len(n.path) > 0:
+	case n.function == "variables" && len(n.args) == 1:
+		name, _ := n.args[0].value.(string)
 		v, _ := member(s.variables, name)
-		if written, ok := v.(string); ok && err == nil && p.takes(')') && p.at == len(p.text) && strings.HasPrefix(written, "[") {
-			return s.enter("variable "+name, func() (any, error) { return s.marked(written) })
-		}
-		return s.mark(text)
-	}
-	if (function != "concat" && function != "format") || !p.takes('(') {
-		return s.mark(text)
-	}
-	var args []any
-	for !p.takes(')') {
-		if len(args) > 0 && !p.takes(',') {
-			return nil, fmt.Errorf("%s(…): expected ',' or ')'", function)
-		}
-		p.space()
-		from := p.at
-		v, err := p.expression()
-		if _, ok := errors.AsType[unevaluated](err); ok {
-			if p.at = from; !p.skip() {
+		if written, ok := v.(string); ok && strings.HasPrefix(written, "[") {
+			inner, err := parse(strings.TrimSuffix(written[1:], "]"))
+			if err != nil {
 				return nil, err
 			}
-			v, err = s.marked("[" + p.text[from:p.at] + "]")
+			return s.enter("variable "+name, func() (any, error) { return s.marked(inner) })
 		}
-		if err != nil {
-			return nil, err
+	case n.function == "concat" || n.function == "format":
+		args := make([]any, len(n.args))
+		for i, arg := range n.args {
+			v, err := s.known(arg)
+			if _, ok := errors.AsType[unevaluated](err); ok {
+				v, err = s.marked(arg)
+			}
+			if err != nil {
+				return nil, err
+			}
+			args[i] = v
 		}
-		args = append(args, v)
+		return call(functions[n.function], args)
 	}
-	return call(functions[function], args)
-}
-
-func (s *scope) mark(text string) (any, error) {
-	_, err := s.resolve(text)
 	why := "the expression has no value"
-	if err != nil {
+	if _, err := s.known(n); err != nil {
 		why = err.Error()
 	}
-	s.shared.unknown = append(s.shared.unknown, unknownText{text, why})
+	s.shared.unknown = append(s.shared.unknown, unknownText{n.text, why})
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports whether all of name is known. If not, it adds a problem with the unknown part.
-func (s *scope) known(name string, written any, place string) bool {
+// isKnown reports whether all of name is known. If not, it adds a problem with the unknown part.
+func (s *scope) isKnown(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
 		return true
@@ -297,7 +287,7 @@ func (s *scope) known(name string, written any, place string) bool {
 		return false
 	}
 	u := s.shared.unknown[n]
-	s.problem(place+".name", "%v cannot be evaluated: %s: %s", written, strings.Trim(u.expression, "[]"), u.why)
+	s.problem(place+".name", "%v cannot be evaluated: %s: %s", written, u.expression, u.why)
 	return false
 }
 
