@@ -70,8 +70,8 @@ func (a *announcement) text() string {
 		line("new key", "of policy %s: %s", k.Policy, k.Key)
 		line("", "(the key is stored in %s, and not printed again)", k.File)
 	}
-	if a.certificate.ca != "" {
-		line("trust", "%s", a.certificate.ca)
+	if a.certificate.caFile != "" {
+		line("trust", "%s", a.certificate.caFile)
 		line("", "(crosstown ca prints this certificate; set SSL_CERT_FILE for Go and .NET, NODE_EXTRA_CA_CERTS for Node)")
 	}
 	if a.dev != nil {

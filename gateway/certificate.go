@@ -21,11 +21,15 @@ import (
 
 type certificate struct {
 	hosts  []string
-	ca     string  // path of the development CA; "" if a certificate is configured
-	issued *issued // certificates for hosts of namespaces; nil if a certificate is configured
+	caFile string           // path of the development CA; "" if a certificate is configured
+	ca     *devca.Authority // nil if a certificate is configured
 	own    atomic.Pointer[tls.Certificate]
 	// current has the trusted authorities. Resumed TLS sessions are checked against them, too.
 	current atomic.Pointer[tls.Config]
+
+	mu         sync.Mutex
+	namespaces answers                              // nil before the namespaces are open
+	issued     *lru.Cache[string, *tls.Certificate] // by host of a namespace; nil if a certificate is configured
 }
 
 func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, error) {
@@ -45,8 +49,8 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 			return nil, fmt.Errorf("%w. To use another data directory, set --data; to use your own certificate, set --tls-cert and --tls-key", err)
 		}
 		cert.own.Store(&ca.Certificate)
-		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
-		cert.issued.byHost, _ = lru.New[string, *tls.Certificate](maxIssued) // no error: the size is positive
+		cert.ca, cert.caFile = ca, ca.Path
+		cert.issued, _ = lru.New[string, *tls.Certificate](maxIssued) // no error: the size is positive
 	}
 	authorities, err := c.TLS.Authorities()
 	if err != nil {
@@ -66,13 +70,39 @@ func (c *certificate) trust(authorities *x509.CertPool) {
 	c.current.Store(next)
 }
 
+// If there are more certificates than maxIssued, the least recently used is dropped.
+const maxIssued = 1000
+
+func (c *certificate) serve(namespaces answers) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.namespaces = namespaces
+}
+
+// forHello signs a certificate for a namespace's host at the first handshake with this host,
+// because clients create and delete namespaces at run time.
 func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c.issued != nil {
-		if made, err := c.issued.forHello(hello); made != nil || err != nil {
-			return made, err
-		}
+	host := strings.ToLower(hello.ServerName)
+	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT as the server name
+		host = name
 	}
-	return c.own.Load(), nil
+	if c.ca == nil || host == "" || c.ca.Certificate.Leaf.VerifyHostname(host) == nil {
+		return c.own.Load(), nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.namespaces == nil || !c.namespaces.Answers(host) {
+		return c.own.Load(), nil
+	}
+	if known, ok := c.issued.Get(host); ok {
+		return known, nil
+	}
+	made, err := c.ca.Issue(host)
+	if err != nil {
+		return nil, err
+	}
+	c.issued.Add(host, made)
+	return made, nil
 }
 
 func hosts(c *config.Config, listeners []net.Listener) []string {
@@ -96,51 +126,4 @@ func ports(listeners []net.Listener) []string {
 		all = append(all, port)
 	}
 	return all
-}
-
-// If there are more certificates than maxIssued, the least recently used is dropped.
-const maxIssued = 1000
-
-// issued signs a certificate for a namespace's host at the first handshake with this host, because
-// clients create and delete namespaces at run time.
-type issued struct {
-	ca *devca.Authority
-
-	mu         sync.Mutex
-	namespaces answers // nil before the namespaces are open
-	byHost     *lru.Cache[string, *tls.Certificate]
-}
-
-func (i *issued) serve(namespaces answers) {
-	if i == nil {
-		return
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.namespaces = namespaces
-}
-
-// forHello returns a certificate for a namespace's host, or nil to use the gateway's own one.
-func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	host := strings.ToLower(hello.ServerName)
-	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp sends HOST:PORT as the server name
-		host = name
-	}
-	if host == "" || i.ca.Certificate.Leaf.VerifyHostname(host) == nil {
-		return nil, nil
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.namespaces == nil || !i.namespaces.Answers(host) {
-		return nil, nil
-	}
-	if known, ok := i.byHost.Get(host); ok {
-		return known, nil
-	}
-	made, err := i.ca.Issue(host)
-	if err != nil {
-		return nil, err
-	}
-	i.byHost.Add(host, made)
-	return made, nil
 }

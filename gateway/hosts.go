@@ -33,7 +33,7 @@ func newHostNames(c *config.Config, cert *certificate, others answers, addresses
 	for _, name := range append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, cert.hosts...) {
 		n.own = append(n.own, strings.ToLower(name))
 	}
-	if cert.ca == "" {
+	if cert.ca == nil {
 		n.certificate = func() *x509.Certificate { return cert.own.Load().Leaf }
 	}
 	return n

@@ -52,10 +52,7 @@ func (t *namespaceServer) openDirectory(ctx context.Context, issuers auth.Issuer
 
 // serve returns when clients can use n: its configured entities exist, and metrics include it.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *namespaces.Member) (namespaces.Served, error) {
-	log := t.log
-	if n.Name != t.c.Namespace {
-		log = log.With("namespace", n.Name)
-	}
+	log := logOf(t.c, n.Name, t.log)
 	contents := t.c.ContentsOf(n.ID)
 	store := t.observed
 	if n.Clock != nil {

@@ -62,10 +62,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
-	o.Budget, o.Grace, o.Logger = p.messages, p.c.DrainTimeout, p.log
-	if o.Namespace != p.c.Namespace {
-		o.Logger = p.log.With("namespace", o.Namespace)
-	}
+	o.Budget, o.Grace, o.Logger = p.messages, p.c.DrainTimeout, logOf(p.c, o.Namespace, p.log)
 	if old == nil {
 		r.Push = webhooks.NewPush(o)
 	} else {

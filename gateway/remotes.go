@@ -25,27 +25,17 @@ type remotes struct {
 
 func newRemotes(c *config.Config, log *slog.Logger) (*remotes, error) {
 	r := &remotes{}
-	if err := r.add(c.Namespace, c.Remotes, log); err != nil {
-		return nil, err
-	}
-	for _, n := range c.Namespaces {
-		if err := r.add(n.Name, n.Remotes, log.With("namespace", n.Name)); err != nil {
-			return nil, err
+	for _, n := range append([]config.Namespace{{Name: c.Namespace, Contents: c.Contents}}, c.Namespaces...) {
+		for i := range n.Remotes {
+			o, err := r.options(&n.Remotes[i])
+			if err != nil {
+				return nil, fmt.Errorf("cannot set up the remote %s of the namespace %s: %w", n.Remotes[i].Name, n.Name, err)
+			}
+			o.Logger = logOf(c, n.Name, log)
+			r.all = append(r.all, admin.Remote{Remote: remote.New(o), Namespace: n.Name})
 		}
 	}
 	return r, nil
-}
-
-func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) error {
-	for i := range all {
-		o, err := r.options(&all[i])
-		if err != nil {
-			return fmt.Errorf("cannot set up the remote %s of the namespace %s: %w", all[i].Name, namespace, err)
-		}
-		o.Logger = log
-		r.all = append(r.all, admin.Remote{Remote: remote.New(o), Namespace: namespace})
-	}
-	return nil
 }
 
 func (r *remotes) options(m *config.Remote) (remote.Options, error) {

@@ -255,7 +255,7 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 		return nil, err
 	}
 	running.Go("namespaces", b.directory.Run)
-	g.certificate.issued.serve(b.directory)
+	g.certificate.serve(b.directory)
 	b.metrics.KeyTries(b.directory.KeyTries)
 	return b, nil
 }
@@ -396,6 +396,14 @@ func newLogger(w io.Writer, o config.Log, level slog.Leveler) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// logOf adds the name of a namespace to a log, except that of the gateway's own.
+func logOf(c *config.Config, namespace string, log *slog.Logger) *slog.Logger {
+	if namespace == c.Namespace {
+		return log
+	}
+	return log.With("namespace", namespace)
 }
 
 func closeAll(listeners []net.Listener) {

@@ -94,7 +94,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 	return serve(ctx, settings, func(a *announcement) error {
 		plain, secure, address := a.connections()
 		return command.NewEncoder(stdout).Encode(testServer{
-			ConnectionString: plain, WithTLS: secure, CA: a.certificate.ca, CustomEndpoint: "sb://" + address, Address: address, URL: "http://" + address,
+			ConnectionString: plain, WithTLS: secure, CA: a.certificate.caFile, CustomEndpoint: "sb://" + address, Address: address, URL: "http://" + address,
 			Authorization: auth.SignSAS("http://"+address+"/", config.DevPolicy, config.DevKey, time.Now().Add(testServerLife)), PID: os.Getpid(), Version: versionText(),
 		})
 	}, newLogger(stderr, settings.Log, again.level), again)
