@@ -5,8 +5,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
@@ -211,4 +213,129 @@ func connectionString(r *http.Request, host string, p *core.AccessRule) string {
 		text += ";UseDevelopmentEmulator=true"
 	}
 	return text
+}
+
+func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
+
+// clock shows or moves the time of a namespace. It answers after everything due by the new time.
+func (a *API) clock(c *call, name string) (any, error) {
+	switch c.Method {
+	case http.MethodGet:
+	case http.MethodPut:
+		move, err := moveOf(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.Directory.MoveClock(c.Context(), name, move); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, wrongMethod("GET, PUT")
+	}
+	clock, now, err := a.Directory.Clock(c.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	at := clock.At(now)
+	return api.Clock{Namespace: name, Now: at, Frozen: !clock.Frozen.IsZero(), Ahead: at.Sub(now).Round(time.Millisecond).String()}, nil
+}
+
+func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, error), error) {
+	var request api.ClockRequest
+	if err := c.read(&request, `{"freeze": true}, {"advance": "5m"}, {"set": "2030-01-01T00:00:00Z"} or {"resume": true}`); err != nil {
+		return nil, err
+	}
+	var by time.Duration
+	switch {
+	case request == api.ClockRequest{}:
+		return nil, core.Refuse(core.InvalidArgument, "The body must have at least one of 'freeze', 'resume', 'advance' and 'set'.")
+	case request.Freeze && request.Resume:
+		return nil, core.Refuse(core.InvalidArgument, "Use 'freeze' or 'resume', not both.")
+	case request.Advance != "" && request.Set != nil:
+		return nil, core.Refuse(core.InvalidArgument, "Use 'advance' or 'set', not both.")
+	case request.Advance != "":
+		var err error
+		if by, err = core.ParseAnyDuration(request.Advance); err != nil {
+			return nil, core.Refuse(core.InvalidArgument, "'advance' is %.40q: it must be a duration such as 90s, 5m, 36h, PT5M or P14D.", request.Advance)
+		}
+	}
+	return func(clock core.VirtualClock, now time.Time) (core.VirtualClock, error) {
+		switch {
+		case request.Freeze:
+			clock = clock.Freeze(now)
+		case request.Resume:
+			clock = clock.Resume(now)
+		}
+		if request.Set != nil {
+			return clock.Set(now, *request.Set)
+		}
+		return clock.Advance(now, by)
+	}, nil
+}
+
+func (a *API) ownFaults(c *call) (any, error) {
+	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
+	if err != nil {
+		return nil, err
+	}
+	return a.faults(c, &about, c.path)
+}
+
+func (a *API) faults(c *call, about *namespaces.About, name string) (any, error) {
+	served := a.Served(about.ID)
+	if served == nil || served.Faults == nil {
+		return nil, core.Refuse(core.NotAllowed, "The namespace '%s' does not allow faults: use a namespace that was created with allowFaults.", about.Name)
+	}
+	rules := served.Faults
+	switch c.Method {
+	case http.MethodGet:
+	case http.MethodPost:
+		var request api.Fault
+		if err := c.read(&request, `{"operation": "send", "entity": "orders", "effect": "fail", "code": "busy", "times": 2}`); err != nil {
+			return nil, err
+		}
+		rule, err := ruleOf(&request)
+		if err != nil {
+			return nil, err
+		}
+		added, err := rules.Add(c.Context(), rule)
+		c.status = http.StatusCreated
+		return faultOf(&added), err
+	case http.MethodDelete:
+		if err := rules.Remove(c.Context(), name); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, wrongMethod("GET, POST, DELETE")
+	}
+	list := api.FaultList{Faults: []api.Fault{}}
+	for _, s := range rules.List() {
+		list.Faults = append(list.Faults, faultOf(&s))
+	}
+	return list, nil
+}
+
+func ruleOf(request *api.Fault) (faults.Rule, error) {
+	r := request.Rule
+	for _, d := range []struct {
+		name, text string
+		into       *time.Duration
+	}{{"delay", request.Delay, &r.Delay}, {"life", request.Life, &r.Life}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.into, err = core.ParseAnyDuration(d.text); err != nil {
+			return r, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a duration such as 500ms, 90s, 5m or PT5M.", d.name, d.text)
+		}
+	}
+	return r, nil
+}
+
+func faultOf(s *faults.Status) api.Fault {
+	f := api.Fault{Rule: s.Rule, Life: s.Life.String(), Matched: s.Matched, Met: s.Met, Ends: &s.Ends}
+	if s.Delay > 0 {
+		f.Delay = s.Delay.String()
+	}
+	return f
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -158,5 +159,23 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	var remotes names
 	for i := range h.Remotes {
 		h.Remotes[i].validate(elementPath(prefix+"remotes", i), namespace, &remotes, r)
+	}
+}
+
+// FaultRules gives unnamed rules their position as a name, which is the same on every gateway.
+func (h *Contents) FaultRules() []faults.Rule {
+	rules := slices.Clone(h.Faults)
+	for i := range rules {
+		rules[i].Name = cmp.Or(rules[i].Name, fmt.Sprintf("configured-%d", i+1))
+	}
+	return rules
+}
+
+func (h *Contents) validateFaults(prefix string, r *report) {
+	if len(h.Faults) > 0 && !h.AllowFaults {
+		r.add(prefix+"faults", "the namespace does not allow faults: set allow-faults: true, or remove the fault rules")
+	}
+	for i, err := range faults.Validate(h.FaultRules()) {
+		r.refused(elementPath(prefix+"faults", i), err)
 	}
 }

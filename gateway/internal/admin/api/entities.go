@@ -48,3 +48,13 @@ type GatewayHistory struct {
 	InUse     []int64   `json:"inUse"`     // memory of the process in bytes
 	Messages  []int64   `json:"messages"`  // bytes of messages in progress
 }
+
+// SchedulesPath has the schedules of the client's namespace, on which clients need Manage. GET
+// lists schedules, with the parameters skip and top (default 100, at most 1000). With a name after
+// the path, GET shows, DELETE deletes, and PUT creates or changes that schedule. The body of PUT
+// has the settings that differ from the defaults. With If-None-Match: *, PUT only creates.
+const SchedulesPath = "/$crosstown/schedules"
+
+type ScheduleList struct {
+	Schedules []core.ScheduleState `json:"schedules"`
+}

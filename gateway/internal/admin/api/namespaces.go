@@ -3,7 +3,6 @@ package api
 import (
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
@@ -120,14 +119,4 @@ type Fault struct {
 
 type FaultList struct {
 	Faults []Fault `json:"faults"`
-}
-
-// SchedulesPath has the schedules of the client's namespace, on which clients need Manage. GET
-// lists schedules, with the parameters skip and top (default 100, at most 1000). With a name after
-// the path, GET shows, DELETE deletes, and PUT creates or changes that schedule. The body of PUT
-// has the settings that differ from the defaults. With If-None-Match: *, PUT only creates.
-const SchedulesPath = "/$crosstown/schedules"
-
-type ScheduleList struct {
-	Schedules []core.ScheduleState `json:"schedules"`
 }
