@@ -17,23 +17,17 @@ const operations = intercept.Commit + 1
 // protocol counts the requests of one bridge. A group of sent messages counts as one request, as
 // does each settlement and each renewal.
 type protocol struct {
-	name            string
 	sent, delivered atomic.Uint64 // number of messages
-	operations      [operations]struct {
-		asked   atomic.Uint64
-		refused map[core.Code]*atomic.Uint64 // the map itself never changes
-	}
+	asked           [operations]atomic.Uint64
+	refused         *prometheus.CounterVec
 }
 
 func (m *Metrics) Protocol(name string) intercept.Interceptor {
-	p := &protocol{name: name}
-	for i := range p.operations {
-		p.operations[i].refused = map[core.Code]*atomic.Uint64{}
-		for _, code := range core.Codes() {
-			p.operations[i].refused[code] = new(atomic.Uint64)
-		}
-	}
-	m.registry.MustRegister(&collector{prometheus.Labels{"protocol": name}, p.show})
+	labels := prometheus.Labels{"protocol": name}
+	p := &protocol{refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: prefix, Name: "refusals_total", Help: "Operations that were refused or failed.", ConstLabels: labels,
+	}, []string{"operation", "code"})}
+	m.registry.MustRegister(&collector{labels, p.show}, p.refused)
 	return p
 }
 
@@ -53,7 +47,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 		}
 		p.refuse(op, c.Err)
 	case op == intercept.Send:
-		p.operations[op].asked.Add(uint64(len(c.Appended)))
+		p.asked[op].Add(uint64(len(c.Appended)))
 		sent := 0
 		for i := range c.Appended {
 			if err := c.Appended[i].Err; err != nil {
@@ -64,17 +58,17 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 		}
 		p.sent.Add(uint64(sent))
 	case op == intercept.Settle:
-		p.operations[op].asked.Add(uint64(len(c.Errs)))
+		p.asked[op].Add(uint64(len(c.Errs)))
 		for _, err := range c.Errs {
 			p.refuse(op, err)
 		}
 	case op == intercept.Renew:
-		p.operations[op].asked.Add(uint64(len(c.Renewals)))
+		p.asked[op].Add(uint64(len(c.Renewals)))
 		for i := range c.Renewals {
 			p.refuse(op, c.Renewals[i].Err)
 		}
 	case op < operations:
-		p.operations[op].asked.Add(1)
+		p.asked[op].Add(1)
 		p.refuse(op, c.Err)
 		if op == intercept.ReceiveDeferred {
 			p.delivered.Add(uint64(len(c.Deliveries)))
@@ -83,27 +77,20 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 }
 
 func (p *protocol) refuse(o intercept.Op, err error) {
-	if err == nil {
-		return
-	}
-	if n := p.operations[o].refused[core.CodeOf(err)]; n != nil {
-		n.Add(1)
+	if err != nil {
+		p.refused.WithLabelValues(nameOf(o), string(core.CodeOf(err))).Inc()
 	}
 }
 
-// show writes the counters. Operations and refusals have no series while their count is zero.
+func nameOf(o intercept.Op) string { return strings.ReplaceAll(o.String(), "-", "_") }
+
+// show writes the counters. Operations have no series while their count is zero.
 func (p *protocol) show(s *scrape) {
 	s.counter("sent_messages_total", "Messages that clients sent outside of transactions and the gateway accepted.", float64(p.sent.Load()))
 	s.counter("received_messages_total", "Messages that were delivered to clients.", float64(p.delivered.Load()))
 	for o := range operations {
-		counts, name := &p.operations[o], strings.ReplaceAll(o.String(), "-", "_")
-		if n := counts.asked.Load(); n > 0 {
-			s.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", float64(n), "operation", name)
-		}
-		for code, refused := range counts.refused {
-			if n := refused.Load(); n > 0 {
-				s.counter("refusals_total", "Operations that were refused or failed.", float64(n), "operation", name, "code", string(code))
-			}
+		if n := p.asked[o].Load(); n > 0 {
+			s.counter("operations_total", "Requests of clients: sends, settlements, renewals and so on.", float64(n), "operation", nameOf(o))
 		}
 	}
 }
