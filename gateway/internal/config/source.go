@@ -142,17 +142,16 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
+var kindsOfTemplate = map[string]core.Kind{"queues": core.Queue, "topics": core.Topic, "topics/subscriptions": core.Subscription}
+
 // readsOfTemplate is Options.Reads of package arm, for the properties that template.add uses.
 func readsOfTemplate(kind, property string) bool {
+	if k, ok := kindsOfTemplate[kind]; ok {
+		return property == "" || settingOf(k, property) != nil
+	}
 	switch kind {
 	case "":
 		return property == ""
-	case "queues":
-		return property == "" || settingOf(core.Queue, property) != nil
-	case "topics":
-		return property == "" || settingOf(core.Topic, property) != nil
-	case "topics/subscriptions":
-		return property == "" || settingOf(core.Subscription, property) != nil
 	case "authorizationrules", "queues/authorizationrules", "topics/authorizationrules":
 		return property == "" || strings.EqualFold(property, "rights")
 	}
@@ -209,12 +208,9 @@ func (t *template) add(r *arm.Resource) {
 		for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
 			t.e.skip("property %s of the namespace: a gateway has no such setting", name)
 		}
-	case "queues":
-		queue, at := t.named(t.e.values, "queues", names[0], r.Path)
-		maps.Copy(queue, t.e.entity(object(names, r.Properties), r.Path, at, core.Queue))
-	case "topics":
-		topic, at := t.named(t.e.values, "topics", names[0], r.Path)
-		maps.Copy(topic, t.e.entity(object(names, r.Properties), r.Path, at, core.Topic))
+	case "queues", "topics":
+		entity, at := t.named(t.e.values, kind, names[0], r.Path)
+		maps.Copy(entity, t.e.entity(object(names, r.Properties), r.Path, at, kindsOfTemplate[kind]))
 	case "topics/subscriptions":
 		topic, at := t.named(t.e.values, "topics", names[0], "")
 		subscription, at := t.named(topic, at+".subscriptions", names[1], r.Path)

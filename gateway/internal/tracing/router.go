@@ -104,6 +104,6 @@ func (r *remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 		c.add(span, i)
 	}
 	errs := r.Remote.Send(ctx, entity, sent)
-	answered(&c, errs, itself)
+	c.answered(len(errs), func(at int) error { return errs[at] })
 	return errs
 }

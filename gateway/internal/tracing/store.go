@@ -116,7 +116,7 @@ func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core
 		}
 	}
 	answers := p.Operations.Append(ctx, groups)
-	answered(&c, answers, func(a *core.Appended) error { return a.Err })
+	c.answered(len(answers), func(at int) error { return answers[at].Err })
 	return answers
 }
 
@@ -131,20 +131,18 @@ func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.
 		}
 	}
 	answers := p.Operations.Publish(ctx, version, groups)
-	answered(&c, answers, func(a *core.Appended) error { return a.Err })
+	c.answered(len(answers), func(at int) error { return answers[at].Err })
 	return answers
 }
 
 // answered ends the spans of a call, each with the error of its answer.
-func answered[T any](c *call, answers []T, errorOf func(*T) error) {
+func (c *call) answered(answers int, errorOf func(at int) error) {
 	for i, span := range c.spans {
-		if c.at[i] < len(answers) {
-			conclude(span, errorOf(&answers[c.at[i]]))
+		if c.at[i] < answers {
+			conclude(span, errorOf(c.at[i]))
 		}
 	}
 }
-
-func itself(err *error) error { return *err }
 
 func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	var c call
@@ -219,6 +217,6 @@ func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) [
 	var c call
 	p.ends(&c, trailOf(ctx), "settle", settlements)
 	errs := p.Operations.Settle(ctx, settlements)
-	answered(&c, errs, itself)
+	c.answered(len(errs), func(at int) error { return errs[at] })
 	return errs
 }
