@@ -10,7 +10,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
@@ -77,8 +76,8 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 		}
 	}})
 	if err == nil && !o.named {
-		var there []config.Described
-		there, err = declaration.Described(c.Context(), admin, command.AnyIdentity)
+		var there []core.Entity
+		there, err = declaration.Entities(c.Context(), admin, command.AnyIdentity)
 		for i := range there {
 			if e := &there[i]; !named[core.FoldName(e.Name)] {
 				all = append(all, shownDifference{e.Name, e.Kind.Word(), "none", "exists"})

@@ -210,14 +210,9 @@ func maskedVariables(all []string) []string {
 	return shown
 }
 
-type Described struct {
-	core.Entity
-	Rules []core.Rule // empty unless the entity is a subscription
-}
-
-// Describe converts entities to their configuration. In all, each topic must be followed by its own
+// Describe converts entities with their rules to their configuration. In all, each topic must be followed by its own
 // subscriptions. If defaults is true, the result includes default values.
-func Describe(all []Described, defaults bool) *Contents {
+func Describe(all []core.Entity, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
 		e := &all[i]

@@ -232,21 +232,14 @@ func (d *declaration) finish(ctx context.Context, w *config.Declared, held *core
 const pageSize = 1000
 
 // Described returns all entities with their rules, each topic before its subscriptions.
-func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
-	entities, err := Entities(ctx, admin, id)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entities {
-		var rules []core.Rule
-		if e.Kind == core.Subscription {
-			if rules, err = allRules(ctx, admin, id, e.Name); err != nil {
-				return nil, err
-			}
+func Described(ctx context.Context, admin Admin, id core.Identity) (all []core.Entity, err error) {
+	all, err = Entities(ctx, admin, id)
+	for i := range all {
+		if e := &all[i]; err == nil && e.Kind == core.Subscription {
+			e.Rules, err = allRules(ctx, admin, id, e.Name)
 		}
-		all = append(all, config.Described{Entity: e, Rules: rules})
 	}
-	return all, nil
+	return all, err
 }
 
 // Entities returns the entities with these names. If there are no names, it returns all queues and

@@ -60,15 +60,10 @@ type Admission struct {
 
 	mu        sync.Mutex
 	open      int
-	strangers list.List // of *Conn, oldest first
-	networks  map[netip.Prefix]*network
-	known     int // number of strangers from remembered networks
+	strangers list.List             // of *Conn, oldest first
+	networks  map[netip.Prefix]*int // numbers of strangers
+	known     int                   // number of strangers from remembered networks
 	proven    *lru.Cache[netip.Addr, time.Time]
-}
-
-type network struct {
-	prefix    netip.Prefix
-	strangers int
 }
 
 // stage is the progress of a connection whose client has not proven an identity.
@@ -97,7 +92,7 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	o.Strangers = cmp.Or(o.Strangers, min(maxStrangers, max(1, o.Connections/4)))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	proven, _ := lru.New[netip.Addr, time.Time](maxRemembered) // the size is valid
-	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*network{}, proven: proven}
+	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]*int{}, proven: proven}
 }
 
 // connectionsFor returns how many descriptors are for connections: all but an eighth, within
@@ -187,7 +182,7 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 		return of < ofD
 	}
 	for i := range c.networks {
-		if n, ofD := c.networks[i].strangers, d.networks[i].strangers; n != ofD {
+		if n, ofD := *c.networks[i], *d.networks[i]; n != ofD {
 			return n > ofD
 		}
 	}
@@ -197,7 +192,7 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 // fills reports whether c's address has more than half of the connections for strangers. Without
 // this rule, a flood of new connections would replace clients whose handshake takes a second. The
 // caller holds a.mu.
-func (a *Admission) fills(c *Conn) bool { return c.networks[2].strangers > a.o.Strangers/2 }
+func (a *Admission) fills(c *Conn) bool { return *c.networks[2] > a.o.Strangers/2 }
 
 // join adds c to the strangers. The caller holds a.mu.
 func (a *Admission) join(c *Conn) {
@@ -207,10 +202,10 @@ func (a *Admission) join(c *Conn) {
 	for i, prefix := range networksOf(c.peer) {
 		of := a.networks[prefix]
 		if of == nil {
-			of = &network{prefix: prefix}
+			of = new(int)
 			a.networks[prefix] = of
 		}
-		of.strangers++
+		*of++
 		c.networks[i] = of
 	}
 	c.element = a.strangers.PushBack(c)
@@ -238,9 +233,9 @@ func (a *Admission) leave(c *Conn) {
 	if c.known {
 		a.known--
 	}
-	for _, of := range c.networks {
-		if of.strangers--; of.strangers == 0 {
-			delete(a.networks, of.prefix)
+	for i, prefix := range networksOf(c.peer) {
+		if *c.networks[i]--; *c.networks[i] == 0 {
+			delete(a.networks, prefix)
 		}
 	}
 }
@@ -274,7 +269,7 @@ type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
-	networks  [3]*network // the networks of peer while c is a stranger's connection
+	networks  [3]*int // strangers in the networks of peer while c is a stranger's connection
 	since     time.Time
 	known     bool // a client in one of these networks has recently proven an identity
 
