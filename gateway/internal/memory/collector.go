@@ -29,25 +29,25 @@ type Collector struct {
 	runtime  runner
 
 	// Only Run uses the fields below.
-	least     uint64 // lowest usage.taken since the last collection
-	allocated uint64 // usage.allocated at the last check
+	least     int64 // lowest heap.taken since the last collection
+	allocated int64 // heap.allocated at the last check
 }
 
 type runner struct {
-	usage    func() usage
+	heap     func() heap
 	collect  func()
 	giveBack func() // collects garbage and returns memory to the system
 }
 
 func NewCollector() *Collector {
-	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
+	return &Collector{runtime: runner{heap: readHeap, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
 // Released records n bytes of garbage. If there is much garbage, it starts a collection at once, to
 // free memory for the next message.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
-	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {
+	if n < worthwhile || n < c.runtime.heap().live/liveShare || !c.released.CompareAndSwap(n, 0) {
 		return
 	}
 	c.runtime.collect()
@@ -61,7 +61,7 @@ func (c *Collector) Run(ctx context.Context) error {
 }
 
 func (c *Collector) look() {
-	u := c.runtime.usage()
+	u := c.runtime.heap()
 	busy := u.allocated-c.allocated > quiet
 	c.allocated = u.allocated
 	c.least = min(c.least, u.taken)
@@ -69,19 +69,8 @@ func (c *Collector) look() {
 		return
 	}
 	c.runtime.giveBack()
-	u = c.runtime.usage()
+	u = c.runtime.heap()
 	c.least, c.allocated = u.taken, u.allocated
-}
-
-type usage struct {
-	taken     uint64 // bytes that the program has taken from the system and not returned
-	allocated uint64 // bytes allocated since the program began
-	live      uint64 // live bytes after the last collection
-}
-
-func readUsage() usage {
-	n := readMetrics("/memory/classes/total:bytes", "/memory/classes/heap/released:bytes", "/gc/heap/allocs:bytes", "/gc/heap/live:bytes")
-	return usage{taken: n[0] - n[1], allocated: n[2], live: n[3]}
 }
 
 func readMetrics(names ...string) []uint64 {

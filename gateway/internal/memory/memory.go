@@ -40,7 +40,7 @@ func IsLimited(setting int64) bool {
 }
 
 // InUse returns the bytes that the runtime has taken from the system and not returned.
-func InUse() int64 { return int64(readUsage().taken) }
+func InUse() int64 { return readHeap().taken }
 
 type read func(name string) ([]byte, error)
 

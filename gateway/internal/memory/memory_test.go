@@ -68,14 +68,14 @@ func TestTheLeastLimitOfTheControlGroupsCounts(t *testing.T) {
 func TestMemoryIsGivenBackWhenThereIsMuchAndLittleToDo(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20
-	var now usage
+	var now heap
 	freed := 0
 	c := Collector{least: 90 * mb, runtime: runner{
-		usage:    func() usage { return now },
+		heap:     func() heap { return now },
 		giveBack: func() { freed++; now.taken = 50 * mb },
 	}}
 	for i, step := range []struct {
-		taken, allocates uint64
+		taken, allocates int64
 		want             int
 	}{
 		{100 * mb, mb, 0},       // not much more than before
@@ -95,12 +95,12 @@ func TestMemoryIsGivenBackWhenThereIsMuchAndLittleToDo(t *testing.T) {
 func TestLargeMessagesAreCollectedWhereTheyAreMuchOfTheMemory(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20
-	live, collected := uint64(200*mb), 0
+	live, collected := int64(200*mb), 0
 	c := NewCollector()
-	c.runtime = runner{usage: func() usage { return usage{live: live} }, collect: func() { collected++ }}
+	c.runtime = runner{heap: func() heap { return heap{live: live} }, collect: func() { collected++ }}
 	for i, step := range []struct {
 		released int64
-		live     uint64
+		live     int64
 		want     int
 	}{
 		{31 * mb, 10 * mb, 0},

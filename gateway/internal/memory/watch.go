@@ -91,6 +91,8 @@ type heap struct {
 	others  int64 // bytes taken from the system, but not for the heap
 	taken   int64 // bytes taken from the system, including free ones
 	limit   int64 // Go's memory limit, which the runtime may exceed
+
+	allocated int64 // bytes allocated since the program began
 }
 
 // collect runs in the background, because a collection takes seconds when processors are busy.
@@ -173,9 +175,10 @@ func readHeap() heap {
 	n := readMetrics(
 		"/memory/classes/heap/objects:bytes", "/gc/heap/live:bytes", "/memory/classes/total:bytes",
 		"/memory/classes/heap/released:bytes", "/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes",
+		"/gc/heap/allocs:bytes",
 	)
 	at := func(i int) int64 { return int64(n[i]) }
-	return heap{objects: at(0), live: at(1), others: at(2) - at(3) - at(4) - at(5) - at(0), taken: at(2) - at(3), limit: debug.SetMemoryLimit(-1)}
+	return heap{objects: at(0), live: at(1), others: at(2) - at(3) - at(4) - at(5) - at(0), taken: at(2) - at(3), limit: debug.SetMemoryLimit(-1), allocated: at(6)}
 }
 
 const (
