@@ -16,7 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file"
 	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/store/redis"
-	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/internal/wake"
@@ -96,7 +95,7 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 	return told
 }
 
-func (s *store) archive(ctx context.Context) (admin.Archive, error) {
+func (s *store) archive(ctx context.Context) (*file.Archive, error) {
 	switch {
 	case s.file != nil:
 		return s.file.Archive(ctx, versionText())

@@ -27,6 +27,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/core/store/file"
 	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/history"
@@ -47,7 +48,7 @@ type Options struct {
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts
 	Metrics   http.Handler
-	Archive   func(context.Context) (Archive, error)
+	Archive   func(context.Context) (*file.Archive, error)
 	Logger    *slog.Logger
 }
 

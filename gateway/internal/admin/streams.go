@@ -117,11 +117,6 @@ func tapLines(lines *json.Encoder, ds []core.Delivery, missed int, entity string
 	return nil
 }
 
-type Archive interface {
-	Write(w io.Writer) error
-	Close()
-}
-
 // backup sends a backup. If it fails, it breaks the connection, so that the client notices.
 func (a *API) backup(c *call) (any, error) {
 	rate, err := c.number("limit-rate", 0, 1, math.MaxInt)

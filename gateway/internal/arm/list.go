@@ -114,12 +114,7 @@ func union(args ...any) (any, error) {
 }
 
 func has(list []any, v any) bool {
-	for _, x := range list {
-		if reflect.DeepEqual(x, v) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(x any) bool { return reflect.DeepEqual(x, v) })
 }
 
 func contains(v, part any) (bool, error) {

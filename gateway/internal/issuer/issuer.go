@@ -170,11 +170,7 @@ func has(claim any, value string, words bool) bool {
 	case string:
 		return c == value || words && slices.Contains(strings.Fields(c), value)
 	case []any:
-		for _, element := range c {
-			if text, ok := element.(string); ok && text == value {
-				return true
-			}
-		}
+		return slices.Contains(c, any(value))
 	}
 	return false
 }
