@@ -87,23 +87,11 @@ func (p *pools) degraded() string {
 }
 
 func (p *pools) addHealth(told map[string]any) map[string]any {
-	type use struct {
-		Held    int64 `json:"held"`
-		Limit   int64 `json:"limit"`
-		Refused int64 `json:"refused"`
-	}
-	of := func(p *fair.Pool) use {
-		s := p.Stats()
-		return use{s.Held, s.Limit, s.Refused}
-	}
-	u := p.watch.Usage()
 	told["memory"] = struct {
-		Level       string `json:"level"`
-		Used        int64  `json:"used"`
-		Limit       int64  `json:"limit"`
-		Messages    use    `json:"messages"`
-		Connections use    `json:"connections"`
-		Streams     use    `json:"streams"`
-	}{u.Level.String(), u.Used, u.Limit, of(p.messages), of(p.connections), of(p.streams)}
+		memory.Usage
+		Messages    fair.Stats `json:"messages"`
+		Connections fair.Stats `json:"connections"`
+		Streams     fair.Stats `json:"streams"`
+	}{p.watch.Usage(), p.messages.Stats(), p.connections.Stats(), p.streams.Stats()}
 	return told
 }

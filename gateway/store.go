@@ -70,13 +70,7 @@ func (s *store) failed() <-chan struct{} {
 
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
 	if s.file != nil {
-		u := s.file.Usage()
-		told["store"] = struct {
-			DiskBytes   int64 `json:"diskBytes"`
-			FreeBytes   int64 `json:"freeBytes"`
-			Segments    int   `json:"segments"`
-			MemoryBytes int64 `json:"memoryBytes"`
-		}{u.Bytes, u.Free, u.Segments, u.Resident}
+		told["store"] = s.file.Usage()
 	}
 	if s.redis == nil {
 		return told

@@ -23,6 +23,8 @@ const (
 // String returns the level's name in /health and in metrics.
 func (l Level) String() string { return [...]string{"normal", "raised", "tight", "full"}[l] }
 
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 // Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge stays at Normal.
 type Gauge struct {
 	level atomic.Int32

@@ -94,9 +94,10 @@ func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 }
 
 type Stats struct {
-	Limit, Held int64
-	Refused     int64
-	Waiting     int
+	Held    int64 `json:"held"`
+	Limit   int64 `json:"limit"`
+	Refused int64 `json:"refused"`
+	Waiting int   `json:"-"`
 }
 
 func (p *Pool) Stats() Stats {

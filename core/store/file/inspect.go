@@ -53,11 +53,11 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 }
 
 type Usage struct {
-	Segments int
-	Bytes    int64
-	Unsynced int64 // about how many acknowledged bytes a power failure would lose
-	Resident int64 // bytes of messages in memory that the log also has
-	Free     int64
+	Bytes    int64 `json:"diskBytes"`
+	Free     int64 `json:"freeBytes"`
+	Segments int   `json:"segments"`
+	Resident int64 `json:"memoryBytes"` // bytes of messages in memory that the log also has
+	Unsynced int64 `json:"-"`           // about how many acknowledged bytes a power failure would lose
 }
 
 func (s *Store) Usage() Usage {

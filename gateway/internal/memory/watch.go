@@ -32,8 +32,9 @@ const (
 var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
 type Usage struct {
-	Level       fair.Level
-	Used, Limit int64 // in bytes
+	Level fair.Level `json:"level"`
+	Used  int64      `json:"used"` // bytes, like Limit
+	Limit int64      `json:"limit"`
 }
 
 type Options struct {
