@@ -33,7 +33,7 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	return broker.New(store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
 		Body: t.bodies.Body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, t.bodies), Remotes: t.remotes.byName(n.ID, t.traces),
-		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait, Memory: t.pools.messages,
+		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait, Memory: t.pools.Budget,
 	}), nil
 }
 

@@ -14,12 +14,10 @@ import (
 )
 
 type pools struct {
-	gauge       fair.Gauge
-	watch       *memory.Watch
-	messages    *fair.Pool // bytes of messages that the gateway is processing
-	connections *fair.Pool // bytes for the state of connections, sessions and links
-	streams     *fair.Pool // abstract units, of which an event stream takes several
-	decoding    *payload.Room
+	fair.Pools
+	gauge    fair.Gauge
+	watch    *memory.Watch
+	decoding *payload.Room
 }
 
 // parts divides the gateway's memory among its uses, in bytes.
@@ -50,11 +48,11 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	}
 	log.Debug("memory", "available", available, "messages", of.messages)
 	p := &pools{}
-	p.messages = fair.New(of.messages, collector.Released, &p.gauge)
-	p.connections = fair.New(of.connections, nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full+1)
-	p.streams = fair.NewStreams(0, &p.gauge)
+	p.Budget = fair.New(of.messages, collector.Released, &p.gauge)
+	p.Standing = fair.New(of.connections, nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full+1)
+	p.Streams = fair.NewStreams(0, &p.gauge)
 	p.decoding = payload.NewRoom(of.decoded)
-	p.watch = memory.NewWatch(memory.Options{Gauge: &p.gauge, Setting: memorySetting(c), Evict: p.messages.Evict, Holders: p.holders, Logger: log})
+	p.watch = memory.NewWatch(memory.Options{Gauge: &p.gauge, Setting: memorySetting(c), Evict: p.Budget.Evict, Holders: p.holders, Logger: log})
 	return p
 }
 
@@ -65,11 +63,11 @@ func memorySetting(c *config.Config) int64 {
 
 func (p *pools) holders() []slog.Attr {
 	var most []string
-	for _, h := range p.messages.Largest(3) {
+	for _, h := range p.Budget.Largest(3) {
 		most = append(most, fmt.Sprintf("%s%s: %d", h.Who.Policy, h.Who.Namespace, h.Held))
 	}
 	return []slog.Attr{
-		slog.Int64("messages", p.messages.Stats().Held), slog.Int64("connections", p.connections.Stats().Held),
+		slog.Int64("messages", p.Budget.Stats().Held), slog.Int64("connections", p.Standing.Stats().Held),
 		slog.String("most", strings.Join(most, ", ")),
 	}
 }
@@ -92,6 +90,6 @@ func (p *pools) addHealth(told map[string]any) map[string]any {
 		Messages    fair.Stats `json:"messages"`
 		Connections fair.Stats `json:"connections"`
 		Streams     fair.Stats `json:"streams"`
-	}{p.watch.Usage(), p.messages.Stats(), p.connections.Stats(), p.streams.Stats()}
+	}{p.watch.Usage(), p.Budget.Stats(), p.Standing.Stats(), p.Streams.Stats()}
 	return told
 }

@@ -78,7 +78,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live *nam
 	}
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.metrics.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	shows := taps.New(store.Now, t.pools.messages)
+	shows := taps.New(store.Now, t.pools.Budget)
 	served := namespaces.Served{Space: intercept.Space{Broker: b, Admin: b}}
 	if rules != nil {
 		served.Chain, served.Grant = append(served.Chain, rules), rules.Grant

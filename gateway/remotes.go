@@ -118,7 +118,7 @@ func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Direc
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {
 		here := t.of(m.Namespace).Broker
-		local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, Memory: t.pools.messages, ForwardedTo: here.ForwardedTo, Forget: here.Forget}
+		local := remote.Local{Broker: here, Identity: core.Identity{{Policy: "remote", Rights: core.AllRights}}, Memory: t.pools.Budget, ForwardedTo: here.ForwardedTo, Forget: here.Forget}
 		g.Go("remote "+m.State().Name+" of "+m.Namespace, func(ctx context.Context) error { return m.Run(ctx, local) })
 	}
 }

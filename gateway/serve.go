@@ -183,7 +183,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	b.remotes.run(front, b.namespaces, b.directory, bridge.ServeConn)
 	tunnel, native := b.serveWebSocket(front, bridge)
 	defer b.showAdmin()()
-	b.pushes = &pushes{c: b.c, log: b.log, messages: b.pools.messages, group: front, broker: b.seen("push")}
+	b.pushes = &pushes{c: b.c, log: b.log, messages: b.pools.Budget, group: front, broker: b.seen("push")}
 	b.pushes.set(g.taken.Pushes())
 	b.metrics.Pushes(b.pushes.list)
 	b.serveHTTPS(front, tunnel, native)
@@ -239,10 +239,10 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	running.Go("memory", collector.Run)
 	b.pools = newPools(c, collector, log)
 	running.Go("memory level", b.pools.watch.Run)
-	b.process = &admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: func() int { return len(b.namespaces.all()) }}
+	b.process = &admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.Budget, Namespaces: func() int { return len(b.namespaces.all()) }}
 	b.histories = history.New(b.process.Vitals)
 	running.Go("history", b.histories.Run)
-	b.metrics.Memory(b.pools.messages, b.pools.connections, b.pools.watch.Usage)
+	b.metrics.Memory(b.pools.Budget, b.pools.Standing, b.pools.watch.Usage)
 	bodies, err := bodyDecoder(&c.Serializers, g.plugins, b.pools.decoding)
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 }
 
 func (b *backend) seen(protocol string) *intercept.Front {
-	return intercept.New(b.directory, append(b.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
+	return intercept.New(b.directory, append(b.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.Budget)...)
 }
 
 func (b *backend) serveAMQP(front *rungroup.Group) *amqp.Bridge {
@@ -276,8 +276,7 @@ func (b *backend) serveAMQP(front *rungroup.Group) *amqp.Bridge {
 		MaxLinks:          b.c.AMQP.MaxLinks,
 		MaxUnsettled:      b.c.AMQP.MaxUnsettled,
 		MaxFrameSize:      uint32(b.c.AMQP.MaxFrameSize),
-		Budget:            b.pools.messages,
-		Standing:          b.pools.connections,
+		Pools:             b.pools.Pools,
 		DrainGrace:        b.grace(),
 
 		StrictTransactions: limits.Tier != "",
@@ -298,9 +297,7 @@ func (b *backend) serveWebSocket(front *rungroup.Group, bridge *amqp.Bridge) (tu
 		MaxConnections: b.c.WebSocket.MaxConnections,
 		MaxFeeds:       b.c.WebSocket.MaxFeeds,
 		MaxFrame:       b.c.WebSocket.MaxFrame,
-		Budget:         b.pools.messages,
-		Standing:       b.pools.connections,
-		Streams:        b.pools.streams,
+		Pools:          b.pools.Pools,
 		DrainGrace:     b.grace(),
 	})
 	front.Go("websocket", n.Run)
@@ -322,9 +319,9 @@ func (b *backend) showAdmin() (hide func()) {
 
 func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler) {
 	over, files, lostAt := b.seen("https"), client.New(), b.lostAt
-	b.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: b.taken.Hooks(), Budget: b.pools.messages, Logger: b.log})
+	b.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: b.taken.Hooks(), Budget: b.pools.Budget, Logger: b.log})
 	o := https.Options{
-		Logger: b.log, Plain: b.c.MayBePlain, Origins: b.c.CORSOrigins, Grace: b.grace(), Budget: b.pools.messages, Standing: b.pools.connections, Streams: b.pools.streams,
+		Logger: b.log, Plain: b.c.MayBePlain, Origins: b.c.CORSOrigins, Grace: b.grace(), Pools: b.pools.Pools,
 		Answered: b.metrics.HTTP(), Context: b.traces.Requests(),
 		Degraded: func() string {
 			return cmp.Or(b.pools.degraded(), unreached(b.remotes.all, b.pushes.list(), b.namespaces.openBreakers()))
@@ -351,7 +348,7 @@ func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler)
 		o.Host = newHostNames(b.c, b.certificate, b.directory, b.c.Listen...).check
 	}
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: b.pushes.list, Hooks: b.hooks.List, Plugins: b.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Archive: b.store.archive, Logger: b.log,
+		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.Budget), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: b.pushes.list, Hooks: b.hooks.List, Plugins: b.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Archive: b.store.archive, Logger: b.log,
 		Process: b.process,
 	}).Routes())
 	web := https.New(over, b.directory, o)

@@ -137,9 +137,7 @@ type Options struct {
 	// MaxMessageBytes bounds a connection's memory for messages that are not stored yet, and for
 	// properties of settlements in flight; default 64 MiB. At the limit the bridge stops reading.
 	MaxMessageBytes int64
-	// Budget bounds the memory of work in progress on all connections together, and Standing the
-	// memory of connections, sessions and links. By default each bridge has pools of its own.
-	Budget, Standing *fair.Pool
+	fair.Pools
 
 	IdleTimeout      time.Duration // announced to the client; a connection that is silent for twice this time is closed; default 120 s
 	HandshakeTimeout time.Duration // from the start of the connection until the client's open; default 20 s
@@ -162,8 +160,7 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.HandshakeTimeout, 20*time.Second)
 	bridges.Default(&o.WriteTimeout, 30*time.Second)
 	bridges.Default(&o.DrainGrace, 10*time.Second)
-	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
-	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))
+	o.Pools.Default()
 	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)
 	return o

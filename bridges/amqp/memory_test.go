@@ -24,7 +24,7 @@ func TestAMessageWaitsForMemoryAndIsThenRefused(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
 	memory := fair.New(1<<20, nil, nil)
-	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+	bubble(t, b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: memory}}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
 		await[*wire.Flow](p)
@@ -61,7 +61,7 @@ func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
 	memory := fair.New(256<<10, nil, nil)
-	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+	bubble(t, b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: memory}}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
 		await[*wire.Flow](p)
@@ -93,7 +93,7 @@ func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 func TestAConnectionRestsAfterARefusedBatch(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
-	bubble(t, b, &fakeAuthority{}, Options{Budget: fair.New(1<<20, nil, nil)}, func(p *peer, _ context.CancelFunc) {
+	bubble(t, b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: fair.New(1<<20, nil, nil)}}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
 		await[*wire.Flow](p)
@@ -121,7 +121,7 @@ func TestAnUnfinishedMessageHoldsWhatItsSectionsSayUntilItIsOverdue(t *testing.T
 	t.Parallel()
 	b := newFakeBroker("q1")
 	memory := fair.New(0, nil, nil)
-	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+	bubble(t, b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: memory}}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
 		await[*wire.Flow](p)
@@ -150,7 +150,7 @@ func TestAPartOfAMessageHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
 	memory := fair.New(0, nil, nil)
-	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
+	bubble(t, b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: memory}}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		size := p.attach(0, wire.RoleSender, "q1").MaxMessageSize.V
 		await[*wire.Flow](p)

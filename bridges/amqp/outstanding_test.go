@@ -132,7 +132,7 @@ func TestBytesThatWaitForAClientAreBounded(t *testing.T) {
 	}
 	b.queues["q1"].ready = []core.Delivery{{Message: m}} // for ever
 	memory := fair.New(0, nil, nil)
-	bubble(t, b, &fakeAuthority{}, Options{Budget: memory, MaxConnectionUnsettled: 1 << 20, MaxUnsettled: 1 << 20}, func(p *peer, _ context.CancelFunc) {
+	bubble(t, b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: memory}, MaxConnectionUnsettled: 1 << 20, MaxUnsettled: 1 << 20}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		for h := range uint32(links) {
 			p.attach(h, wire.RoleReceiver, "q1")

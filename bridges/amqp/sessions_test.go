@@ -681,7 +681,7 @@ func TestManyLinksWaitOnOneConnection(t *testing.T) {
 func TestWaitsForSessionsTakeMemory(t *testing.T) {
 	t.Parallel()
 	standing := fair.New(64*fair.SessionReceiver, nil, nil).Named("memory for connections, sessions and links", fair.Full+1)
-	whole(t, Options{Standing: standing}, func(t *testing.T, s *fixture) {
+	whole(t, Options{Pools: fair.Pools{Standing: standing}}, func(t *testing.T, s *fixture) {
 		const links = 100
 		p, _ := s.connect(t)
 		for i := range uint32(links) {

@@ -27,14 +27,9 @@ type Options struct {
 	// Origins lists the origins whose web pages may use the REST runtime and the event streams,
 	// besides the gateway's own host. For its patterns see origins.Check.
 	Origins []string
-	// Budget limits the memory of requests in progress; nil means a budget of its own.
-	Budget *fair.Pool
-	// Standing limits the memory of open connections; nil means a limit of its own.
-	Standing *fair.Pool
+	fair.Pools
 	// Grace is how long requests in flight may continue after the end of Serve's ctx; 0 means 10 s.
 	Grace time.Duration
-	// Streams limits the number of open event streams; nil means a limit of its own.
-	Streams *fair.Pool
 	// Routes are handlers by path, tried before the bridge's own. The path begins with a slash. Letter
 	// case does not matter. If a path ends in a slash, its handler also gets all paths below it.
 	Routes map[string]http.Handler
@@ -93,9 +88,7 @@ type Bridge struct {
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.Grace, defaultGrace)
-	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
-	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))
-	o.Streams = cmp.Or(o.Streams, fair.NewStreams(0, nil))
+	o.Pools.Default()
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
 		front: front, auth: auth, log: o.Logger, opts: o,

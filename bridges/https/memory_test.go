@@ -20,7 +20,7 @@ func exchange(t *testing.T, memory *fair.Pool, tell func(t *testing.T, nc net.Co
 	talk(t, func() *Bridge {
 		f := newFakeBus("q")
 		f.limit = 1 << 20
-		return New(f, f, Options{Logger: quiet(), Budget: memory})
+		return New(f, f, Options{Logger: quiet(), Pools: fair.Pools{Budget: memory}})
 	}, tell)
 	if s := memory.Stats(); s.Held != 0 {
 		t.Errorf("%d bytes are held in the end", s.Held)
@@ -112,7 +112,7 @@ func TestABodyLargerThanTheBudgetIsRefused(t *testing.T) {
 	r := httptest.NewRequest("POST", "/q/messages", strings.NewReader(strings.Repeat("x", 600_000)))
 	r.Header.Set("Authorization", "SharedAccessSignature all")
 	w := httptest.NewRecorder()
-	New(f, f, Options{Logger: quiet(), Budget: fair.New(1<<20, nil, nil)}).Handler().ServeHTTP(w, r)
+	New(f, f, Options{Logger: quiet(), Pools: fair.Pools{Budget: fair.New(1<<20, nil, nil)}}).Handler().ServeHTTP(w, r)
 	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "message-memory") {
 		t.Errorf("got %d %s, want 403 with the setting", w.Code, w.Body)
 	}

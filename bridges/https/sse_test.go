@@ -464,7 +464,7 @@ func refusedStream(t *testing.T, b *Bridge, header string) (text string) {
 
 func TestStreamsAreLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, Options{Logger: quiet(), Streams: fair.NewStreams(2*fair.EventStreamPlaces, nil)})
+		b := New(f, f, Options{Logger: quiet(), Pools: fair.Pools{Streams: fair.NewStreams(2*fair.EventStreamPlaces, nil)}})
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
@@ -482,7 +482,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, Options{Logger: quiet(), Streams: fair.NewStreams(4*fair.EventStreamPlaces, nil)})
+		b := New(f, f, Options{Logger: quiet(), Pools: fair.Pools{Streams: fair.NewStreams(4*fair.EventStreamPlaces, nil)}})
 		one := inNamespace(f, "one")
 		for range 3 {
 			listen(t, b, "/q/messages/stream", one)
@@ -585,7 +585,7 @@ func FuzzPosition(f *testing.F) {
 // withMemory is a bridge whose messages in progress have limit bytes of memory.
 func withMemory(f *fakeBus, limit int64) (*Bridge, *fair.Pool) {
 	memory := fair.New(limit, nil, nil)
-	return New(f, f, Options{Logger: quiet(), Budget: memory}), memory
+	return New(f, f, Options{Logger: quiet(), Pools: fair.Pools{Budget: memory}}), memory
 }
 
 func TestWithoutMemoryStreamsLeaveMessagesInTheStore(t *testing.T) {

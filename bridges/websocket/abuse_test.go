@@ -226,7 +226,7 @@ func TestAConnectionRestsAfterALargeRefusedRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				p := openHouse(t, Options{Budget: fair.New(1<<20, nil, nil)}).connect()
+				p := openHouse(t, Options{Pools: fair.Pools{Budget: fair.New(1<<20, nil, nil)}}).connect()
 				messages := strings.Repeat(`{},`, c.messages) + `{}`
 				start := time.Now()
 				for i := range 2 {

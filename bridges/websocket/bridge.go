@@ -110,12 +110,7 @@ type Options struct {
 	MaxFeeds       int // of one connection; default 256
 	MaxFrame       int // bytes of a frame that a client sends; default 1.5 times the largest message size that an entity can have
 
-	// Budget limits the memory of messages and requests in progress; nil means a budget of its own.
-	Budget *fair.Pool
-	// Standing limits the memory that open connections and feeds keep; nil means a limit of its own.
-	Standing *fair.Pool
-	// Streams limits the number of open feeds; nil means a limit of its own.
-	Streams *fair.Pool
+	fair.Pools
 
 	PingInterval time.Duration // time between two pings, and time for the client to answer a ping; default 30 s
 	DrainGrace   time.Duration // time for unfinished calls when the bridge stops or the client disconnects; default 10 s
@@ -157,9 +152,7 @@ func (o Options) withDefaults() Options {
 			return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. The token is for the namespace '%s', not '%s'.", g.Namespace, namespace)
 		}
 	}
-	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
-	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))
-	o.Streams = cmp.Or(o.Streams, fair.NewStreams(0, nil))
+	o.Pools.Default()
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o
 }

@@ -265,7 +265,7 @@ func TestMessagesThatWereNotReadGoBack(t *testing.T) {
 
 func TestAFeedTakesAPlaceUntilItEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := openHouse(t, Options{Streams: fair.NewStreams(2, nil)}, "q")
+		h := openHouse(t, Options{Pools: fair.Pools{Streams: fair.NewStreams(2, nil)}}, "q")
 		p, other := h.connect(), h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "q"})
 		other.ok("feed", object{"feed": 1, "entity": "q"})

@@ -22,7 +22,7 @@ func TestAFrameHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				memory := fair.New(0, nil, nil)
-				h := openHouse(t, Options{Budget: memory}, "q")
+				h := openHouse(t, Options{Pools: fair.Pools{Budget: memory}}, "q")
 				p := h.connect()
 				p.ok("feed", object{"feed": 1, "entity": "q"})
 				most := int64(messagesOfFrame * core.DefaultMessageSizeKB << 10)
@@ -53,7 +53,7 @@ func TestAFrameHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 func TestStalledFrameIsAbandoned(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		memory := fair.New(0, nil, nil)
-		h := openHouse(t, Options{Budget: memory}, "q")
+		h := openHouse(t, Options{Pools: fair.Pools{Budget: memory}}, "q")
 		p := h.connect()
 		w, err := p.ws.NextWriter(websocket.TextMessage)
 		if err == nil {
@@ -80,7 +80,7 @@ func TestStalledFrameIsAbandoned(t *testing.T) {
 func TestAFrameWaitsForMemoryAndIsThenRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		memory := fair.New(1<<20, nil, nil)
-		h := openHouse(t, Options{Budget: memory}, "q")
+		h := openHouse(t, Options{Pools: fair.Pools{Budget: memory}}, "q")
 		p := h.connect()
 		other := memory.Share(func() {})
 		defer other.Close()
@@ -111,7 +111,7 @@ func TestAFrameWaitsForMemoryAndIsThenRefused(t *testing.T) {
 func TestWithoutMemoryFeedsLeaveMessagesInTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		memory := fair.New(1<<20, nil, nil)
-		h := openHouse(t, Options{Budget: memory}, "q")
+		h := openHouse(t, Options{Pools: fair.Pools{Budget: memory}}, "q")
 		p := h.connect()
 		p.fill("q", 1)
 		other := memory.Share(func() {})

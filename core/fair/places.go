@@ -13,6 +13,20 @@ const (
 	EventStreamPlaces = 25
 )
 
+// Pools limit what the clients of all bridges use. A bridge makes its own pool instead of a nil one.
+type Pools struct {
+	Budget   *Pool // memory of messages and requests in progress
+	Standing *Pool // memory that open connections, sessions, links and feeds keep
+	Streams  *Pool // feeds and event streams, in units of which an event stream takes several
+}
+
+// Default replaces nil pools by new ones.
+func (p *Pools) Default() {
+	p.Budget = cmp.Or(p.Budget, New(0, nil, nil))
+	p.Standing = cmp.Or(p.Standing, New(0, nil, nil))
+	p.Streams = cmp.Or(p.Streams, NewStreams(0, nil))
+}
+
 // NewStreams limits feeds and event streams; a limit of 0 means 50000.
 func NewStreams(limit int, gauge *Gauge) *Pool {
 	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
