@@ -62,7 +62,7 @@ var arrows = []struct {
 	{"bridges/origins", nil},
 	{"bridges/internal/frame", []string{"core", "core/value", "internal/codec"}},
 	{"bridges/typedjson", []string{"core", "internal/codec", "bridges/internal/frame"}},
-	{"bridges/internal/link", []string{"core/fair", "bridges", "golang.org/x/sys/unix"}},
+	{"bridges/internal/link", []string{"core", "core/fair", "bridges", "bridges/refusals", "golang.org/x/sys/unix"}},
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/...", "core/fair"}},
 	{"bridges/amqp", []string{"core", "core/value", "internal/spelling", "bridges", "core/fair", "internal/turn", "bridges/refusals", "bridges/internal/link", "bridges/amqp/internal/...", "golang.org/x/sys/unix", "internal/wake"}},
 	{"bridges/https", []string{"core", "core/value", "internal/codec", "internal/spelling", "bridges", "core/fair", "internal/turn", "bridges/origins", "bridges/refusals", "bridges/internal/frame", "internal/wake"}},

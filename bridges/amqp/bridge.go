@@ -24,11 +24,9 @@ import (
 
 type Bridge struct {
 	front     bridges.Front
-	authority core.Authority
 	opts      Options
 	container string
-	refusals  *refusals.Log
-	places    *fair.Pool // limits the connections of clients with a proven identity
+	shared    link.Shared
 	crowded   bridges.Warnings
 
 	*link.Conns[*conn]
@@ -36,10 +34,10 @@ type Bridge struct {
 
 func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
+	places := fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge())
 	return &Bridge{
-		places: fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge()),
-		front:  front, authority: a, opts: o, container: newUUID().String(), refusals: refusals.New(),
-		Conns: link.NewConns[*conn](),
+		front: front, opts: o, container: newUUID().String(), Conns: link.NewConns[*conn](),
+		shared: link.Shared{Pools: o.Pools, Authority: a, Logger: o.Logger, Refusals: refusals.New(), Places: places},
 	}
 }
 
@@ -81,27 +79,25 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 }
 
 func (b *Bridge) admit(nc net.Conn) (*conn, error) {
-	id := refusals.NewID()
-	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
-	if b.places.Exhausted() {
+	if b.shared.Places.Exhausted() {
 		if b.crowded.Due() {
-			log.Warn("the limit amqp.max-connections is reached: the gateway closes new AMQP connections", "limit", b.opts.MaxConnections)
+			b.opts.Logger.Warn("the limit amqp.max-connections is reached: the gateway closes new AMQP connections", "peer", nc.RemoteAddr().String(), "limit", b.opts.MaxConnections)
 		}
 		_ = nc.Close()
 		return nil, core.Refuse(core.QuotaExceeded, "This gateway has %d AMQP connections, which is the limit: close some, or raise the setting amqp.max-connections.", b.opts.MaxConnections)
 	}
-	c := newConn(b, nc, id, log)
+	c := newConn(b, nc)
 	b.Add(c)
-	log.Debug("connection opened")
+	c.Log.Debug("connection opened")
 	return c, nil
 }
 
 func (b *Bridge) dismiss(c *conn, err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic in a connection: %v", r)
-		c.log.Error("connection", "err", *err, "stack", string(debug.Stack()))
+		c.Log.Error("connection", "err", *err, "stack", string(debug.Stack()))
 	} else {
-		c.log.Debug("connection closed", "err", *err)
+		c.Log.Debug("connection closed", "err", *err)
 	}
 	defer b.Remove(c)
 	c.dispose()

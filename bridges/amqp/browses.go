@@ -81,14 +81,14 @@ func (b *browseLink) ask() {
 		return
 	case b.looking || len(b.pending) > 0:
 		return
-	case c.memory.Available(1) == 0 || c.outstanding.bytes > fair.Pending:
+	case c.Memory.Available(1) == 0 || c.outstanding.bytes > fair.Pending:
 		c.outstanding.noMemory = true
-		c.memory.Wait(1)
+		c.Memory.Wait(1)
 		return
 	}
 	b.looking, b.last = true, b.link.Draining()
-	id := c.identity
-	c.calls.Begin(func(ctx context.Context) func() {
+	id := c.Identity
+	c.Calls.Begin(func(ctx context.Context) func() {
 		found, err := b.look(ctx, id, n)
 		return func() { b.looked(found, err) }
 	})
@@ -132,10 +132,10 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 		b.ask()
 	default:
 		b.looking = true
-		pause := time.AfterFunc(b.pause, func() { b.conn.owner.Begin(b.again) })
+		pause := time.AfterFunc(b.pause, func() { b.conn.Owner.Begin(b.again) })
 		b.wake = func() {
 			if pause.Stop() { // otherwise the timer has started b.again, which must not run twice
-				b.conn.owner.Post(b.again)
+				b.conn.Owner.Post(b.again)
 			}
 		}
 		b.pause = min(2*b.pause, lateBrowse)

@@ -69,7 +69,7 @@ func TestAPauseOfABrowserEndsOnce(t *testing.T) {
 		busy := make(chan bool)
 		for paused := false; !paused; {
 			time.Sleep(time.Millisecond)
-			c.owner.Post(func() {
+			c.Owner.Post(func() {
 				paused := false
 				for l := range c.eng.Links() {
 					browser := l.Data.(*browseLink)

@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"reflect"
 	"strings"
@@ -96,9 +95,9 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		here, there := net.Pipe()
 		served.Go(func() { _ = bridge.ServeConn(context.Background(), there) })
 		defer func() { _ = here.Close(); served.Wait() }()
-		stuck := newConn(bridge, there, "id", slog.New(slog.DiscardHandler))
+		stuck := newConn(bridge, there)
 		release := make(chan struct{})
-		go stuck.owner.Do(func() { <-release; stuck.owner.Stop() }) // jobs do not block; this one does
+		go stuck.Owner.Do(func() { <-release; stuck.Owner.Stop() }) // jobs do not block; this one does
 		bridge.Add(stuck)
 		synctest.Wait()
 		began := time.Now()
@@ -122,8 +121,7 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != time.Second {
 			t.Errorf("got %+v after %v, want one connection after a second", got, time.Since(began))
 		}
-		stuck.timer.Stop()
-		stuck.cancel()
+		stuck.Dispose(func() {})
 	})
 }
 

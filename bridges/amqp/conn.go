@@ -5,18 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
-	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -38,18 +35,10 @@ const (
 
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 type conn struct {
-	bridge   *Bridge // never changed, so any goroutine may use it
-	id       string  // never changed
-	log      *slog.Logger
-	refusals *refusals.Share
-	nc       net.Conn
-	cost     int64 // memory of the connection without its sessions and links
-	eng      *engine.Conn
-	owner    *link.Owner    // runs all jobs: reads, writes, timers and results of broker calls
-	tasks    sync.WaitGroup // the writer and broker calls
-	timer    *link.Timer
-	cancel   context.CancelFunc
-	calls    *link.Calls
+	link.Conn
+	bridge *Bridge // never changed, so any goroutine may use it
+	cost   int64   // memory of the connection without its sessions and links
+	eng    *engine.Conn
 
 	intake
 	output
@@ -76,20 +65,13 @@ type waiter interface {
 	resume() bool
 }
 
-func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
-	c := &conn{bridge: b, id: id, log: log, nc: nc, cost: fair.Connection(nc), refusals: b.refusals.Share()}
+func newConn(b *Bridge, nc net.Conn) *conn {
+	c := &conn{bridge: b, cost: fair.Connection(nc)}
+	c.Open(&b.shared, nc, c)
 	c.resumed = make(chan struct{}, 1)
-	c.since = time.Now()
 	c.settleQueues = make(map[core.Address]*settleQueue)
-	c.writer = &writer{nc: nc, direct: link.SocketOf(nc), timeout: b.opts.WriteTimeout, tasks: &c.tasks}
-	c.owner = link.New(c.pass, c.fail)
-	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
-	c.memory.Evictable(func() { c.owner.Post(c.evict) })
-	c.standing = b.opts.Standing.Share(nil)
-	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory, c.panicked)
-	c.timer = link.NewTimer(c.owner)
-	c.until = c.since.Add(b.opts.HandshakeTimeout)
-	c.calls.Ctx, c.cancel = context.WithCancel(context.Background())
+	c.writer = &writer{nc: nc, direct: link.SocketOf(nc), timeout: b.opts.WriteTimeout, tasks: &c.Tasks}
+	c.until = c.Since.Add(b.opts.HandshakeTimeout)
 	c.eng = engine.New(engine.Options{
 		ContainerID:    b.container,
 		Mechanisms:     []value.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"},
@@ -109,34 +91,26 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 }
 
 func (c *conn) run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
+	stop := context.AfterFunc(ctx, func() { c.Owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()
-	c.owner.Do(func() {}) // an empty job, after which the owner sets the timer
+	c.Owner.Do(func() {}) // an empty job, after which the owner sets the timer
 	c.read()
-	<-c.owner.Ended()
+	<-c.Owner.Ended()
 	if err := c.eng.Err(); err != nil {
 		return err
 	}
 	return c.lost
 }
 
-func (c *conn) fail(err error) {
-	c.log.Error("connection", "err", err)
+func (c *conn) Fail(err error) {
+	c.Log.Error("connection", "err", err)
 	c.lost = err
-	_ = c.nc.Close() // ends the reader
+	_ = c.NC.Close() // ends the reader
 }
 
 func (c *conn) dispose() {
-	c.cancel()
-	c.timer.Stop()
-	_ = c.nc.Close()
 	c.writer.stop()
-	link.End(&c.tasks, c.owner, c.log, c.eng.Abandon)
-	if c.leave != nil {
-		c.leave()
-	}
-	c.memory.Close()
-	c.standing.Close()
+	c.Dispose(c.eng.Abandon)
 }
 
 func (c *conn) mayRead() bool {
@@ -144,12 +118,12 @@ func (c *conn) mayRead() bool {
 	if !c.known.Load() {
 		most = min(most, strangerBytes)
 	}
-	return !c.gone && c.arrival.taken() && c.calls.Busy() <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
+	return !c.gone && c.arrival.taken() && c.Calls.Busy() <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass does everything that is possible now. When the socket has taken all output, it starts again,
+// Pass does everything that is possible now. When the socket has taken all output, it starts again,
 // because waiting deliveries, or a close, may now be possible.
-func (c *conn) pass() {
+func (c *conn) Pass() {
 	for again := true; again; {
 		now := time.Now()
 		if !c.arrival.taken() {
@@ -158,7 +132,7 @@ func (c *conn) pass() {
 		c.feed(now)
 		c.resume()
 		c.start()
-		c.timer.Arm(c.tick(now))
+		c.Timer.Arm(c.tick(now))
 		c.eng.Flush()
 		c.charge()
 		again = c.write(now)
@@ -168,8 +142,8 @@ func (c *conn) pass() {
 		c.resumed <- struct{}{} // does not block: the reader is waiting for it
 	}
 	if c.over() {
-		c.owner.Stop()
-		_ = c.nc.Close() // ends the reader
+		c.Owner.Stop()
+		_ = c.NC.Close() // ends the reader
 	}
 }
 
@@ -224,9 +198,9 @@ func (c *conn) write(now time.Time) (sent bool) {
 	}
 	parts, out := c.eng.Take(c.parts[:0], c.spare, now)
 	c.parts, c.spare = parts, nil
-	if c.last > 0 {
+	if c.Last > 0 {
 		c.writing = true
-		c.writer.finish(head(parts, c.last), func(err error) { c.owner.Do(func() { c.wrote(out, cmp.Or(err, errBroken)) }) })
+		c.writer.finish(head(parts, c.Last), func(err error) { c.Owner.Do(func() { c.wrote(out, cmp.Or(err, errBroken)) }) })
 		return false
 	}
 	left, err := c.writer.try(parts)
@@ -235,7 +209,7 @@ func (c *conn) write(now time.Time) (sent bool) {
 		return err == nil
 	}
 	c.writing = true
-	c.writer.finish(left, func(err error) { c.owner.Do(func() { c.wrote(out, err) }) })
+	c.writer.finish(left, func(err error) { c.Owner.Do(func() { c.wrote(out, err) }) })
 	return false
 }
 
@@ -250,8 +224,7 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
-func (c *conn) panicked(err error) {
-	c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
+func (c *conn) Panicked() {
 	c.eng.Close(&wire.Error{Condition: wire.CondInternalError, Description: internalText})
 }
 
@@ -259,14 +232,11 @@ const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)
 
-// Owned implements link.Member, as do Evacuate and Describe.
-func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
-
 func (c *conn) Evacuate(reason string) { c.drain(reason) }
 
 func (c *conn) Describe() bridges.Connection {
-	peer := c.nc.RemoteAddr().String()
-	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions(), Policies: c.identity.Policies(), Links: []bridges.Link{}}
+	told := c.About(c.protocol())
+	told.Sessions = c.eng.Sessions()
 	for l := range c.eng.Links() {
 		switch d := l.Data.(type) {
 		case *senderLink:
@@ -284,7 +254,7 @@ func (c *conn) Describe() bridges.Connection {
 }
 
 func (c *conn) protocol() string {
-	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
+	if inside, ok := c.NC.(interface{ Protocol() string }); ok {
 		return inside.Protocol()
 	}
 	return "amqp"

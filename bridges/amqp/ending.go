@@ -51,7 +51,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 		due(c.outstanding.look)
 	}
 	if !c.closing.IsZero() {
-		if c.calls.Busy() == 0 && c.eng.Unsent() == 0 || !now.Before(c.closing) {
+		if c.Calls.Busy() == 0 && c.eng.Unsent() == 0 || !now.Before(c.closing) {
 			c.eng.Close(&wire.Error{Condition: wire.CondConnectionForced, Description: c.drains})
 			return c.end(now)
 		}
@@ -97,9 +97,9 @@ func (c *conn) over() bool {
 	}
 	if !c.gone {
 		c.gone = true
-		_ = c.nc.Close()
+		_ = c.NC.Close()
 	}
-	return c.calls.Busy() == 0 && len(c.full) == 0 && len(c.sends) == 0
+	return c.Calls.Busy() == 0 && len(c.full) == 0 && len(c.sends) == 0
 }
 
 // drain stops deliveries. Once no call is in flight, the connection closes with the given reason.

@@ -61,7 +61,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		about = append(about, "link", l.Number)
 	}
 	if e, ok := errors.AsType[*wire.Error](err); ok {
-		c.refusals.Write(c.log, told, about...)
+		c.Refusals.Write(c.Log, told, about...)
 		return answer{e.Condition, 400, c.tail(e.Description, tracking, addr)}, e.Condition
 	}
 	code := core.CodeOf(err)
@@ -80,7 +80,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a.condition, rejection = value.Symbol(r.Condition), value.Symbol(r.Condition)
 	}
 	told.Code = code
-	c.refusals.Write(c.log, told, about...)
+	c.Refusals.Write(c.Log, told, about...)
 	switch own := core.TextOf(err); {
 	case code == core.Internal: // the client learns nothing about the cause
 	case code == core.NotFound && (addr.Entity != "" || own == ""): // some clients look for the words of this text

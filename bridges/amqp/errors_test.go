@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 func TestEveryCodeHasAnAnswer(t *testing.T) {
 	t.Parallel()
-	c := &conn{client: client{host: "ns.example"}, log: slog.New(slog.DiscardHandler), refusals: refusals.New().Share()}
+	c := &conn{client: client{host: "ns.example"}, Conn: link.Conn{Log: slog.New(slog.DiscardHandler), Refusals: refusals.New().Share()}}
 	tail := regexp.MustCompile(` TrackingId:[0-9a-f-]{36}_G0, SystemTracker:ns:Queue:q1, Timestamp:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$`)
 	for _, code := range core.Codes() {
 		a, ok := answers[code]
@@ -31,7 +32,7 @@ func TestEveryCodeHasAnAnswer(t *testing.T) {
 
 func TestRefusalTexts(t *testing.T) {
 	t.Parallel()
-	c := &conn{client: client{host: "ns.example"}, log: slog.New(slog.DiscardHandler), refusals: refusals.New().Share()}
+	c := &conn{client: client{host: "ns.example"}, Conn: link.Conn{Log: slog.New(slog.DiscardHandler), Refusals: refusals.New().Share()}}
 	for _, x := range []struct {
 		name string
 		err  error

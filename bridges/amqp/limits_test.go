@@ -19,12 +19,12 @@ func TestAsManyConnectionsAsTheTierAllows(t *testing.T) {
 	limits := core.StandardLimits()
 	b := New(newFakeBroker(), &fakeAuthority{}, Options{MaxConnections: limits.MaxConnections, HandshakeTimeout: time.Hour, DrainGrace: time.Millisecond})
 	for i := range limits.MaxConnections {
-		if _, err := b.places.Open(fair.Who{Namespace: "ns", Policy: strconv.Itoa(i)}, 1); i < limits.MaxConnections*3/4 && err != nil {
+		if _, err := b.shared.Places.Open(fair.Who{Namespace: "ns", Policy: strconv.Itoa(i)}, 1); i < limits.MaxConnections*3/4 && err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := 0; !b.places.Exhausted(); i++ { // a namespace leaves a part for others
-		if _, err := b.places.Open(fair.Who{Namespace: strconv.Itoa(i)}, 1); err != nil {
+	for i := 0; !b.shared.Places.Exhausted(); i++ { // a namespace leaves a part for others
+		if _, err := b.shared.Places.Open(fair.Who{Namespace: strconv.Itoa(i)}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

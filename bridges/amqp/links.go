@@ -51,8 +51,8 @@ var _ engine.Handler = (*conn)(nil)
 
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(authTimeout)
-	c.product = productOf(o)
-	c.calls.Ctx = core.WithDisconnect(core.WithPeer(c.calls.Ctx, bridges.Peer(c.protocol(), c.nc.RemoteAddr().String(), c.product)), c.disconnect)
+	c.Product = productOf(o)
+	c.Calls.Ctx = core.WithPeer(c.Calls.Ctx, bridges.Peer(c.protocol(), c.NC.RemoteAddr().String(), c.Product))
 	c.hostname = cmp.Or(o.Hostname, c.hostname)
 	c.host = hostOf(o.Hostname)
 }
@@ -60,17 +60,7 @@ func (c *conn) Opened(o *wire.Open) {
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
 func (c *conn) closingFor(err error) *wire.Error {
-	return c.refusal(nil, err, core.Address{}, "product", c.product)
-}
-
-// disconnect breaks the connection without telling the client why: at once if most is 0, otherwise
-// in the next write, after at most that many bytes. Any goroutine may call it.
-func (c *conn) disconnect(most int) {
-	if most > 0 {
-		c.owner.Post(func() { c.last = most })
-		return
-	}
-	_ = c.nc.Close() // ends the reader
+	return c.refusal(nil, err, core.Address{}, "product", c.Product)
 }
 
 func hostOf(name string) string {
@@ -214,8 +204,8 @@ func (c *conn) Detached(l *engine.Link) {
 // open runs call in a goroutine, to open something for link l. Then it runs attach, or refuses the
 // link if call failed. If attach returns false, the link has ended, and open runs abandon.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
-	id := c.identity
-	c.calls.Begin(func(ctx context.Context) func() {
+	id := c.Identity
+	c.Calls.Begin(func(ctx context.Context) func() {
 		opened, err := call(ctx, id)
 		return func() {
 			switch {

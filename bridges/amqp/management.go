@@ -42,7 +42,7 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 func (c *conn) anyRight(path string) (err error) {
 	now := time.Now()
 	for _, right := range []core.Right{core.Send, core.Manage, core.Listen} {
-		if err = c.identity.Check(right, path, now); err == nil {
+		if err = c.Identity.Check(right, path, now); err == nil {
 			return nil
 		}
 	}

@@ -10,13 +10,11 @@ import (
 )
 
 type holdings struct {
-	memory   *fair.Share
-	charged  int64       // bytes that memory counts at present
-	buffered int64       // bytes of messages that are not stored yet
-	standing *fair.Share // memory of the connection itself, its sessions and links
-	stood    int64       // bytes that standing counts at present
-	sessions int         // links that wait for a session, have one or release it: each has a goroutine
-	patience time.Time   // until when a message that has arrived in part may wait for memory; zero if none waits
+	charged  int64     // bytes that Memory counts at present
+	buffered int64     // bytes of messages that are not stored yet
+	stood    int64     // bytes that Standing counts at present, for the connection, its sessions and links
+	sessions int       // links that wait for a session, have one or release it: each has a goroutine
+	patience time.Time // until when a message that has arrived in part may wait for memory; zero if none waits
 }
 
 // Reserve requests memory for an arriving message. If there is none, the bridge stops reading the
@@ -27,19 +25,19 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 		return engine.Never
 	}
 	if _, sends := l.Data.(*senderLink); !sends && c.eng.Reserved()+n <= controlBytes {
-		c.memory.Add(n) // n may be negative
+		c.Memory.Add(n) // n may be negative
 		c.charged += n
 		return engine.Granted
 	}
 	whole := n + fair.Message
-	if c.memory.Take(whole) {
+	if c.Memory.Take(whole) {
 		c.charged += whole
 		c.patience = time.Time{}
 		return engine.Granted
 	}
 	now := time.Now()
 	switch {
-	case begun || !c.memory.Fits(whole) || c.memory.IsRefused(whole):
+	case begun || !c.Memory.Fits(whole) || c.Memory.IsRefused(whole):
 		return engine.Never
 	case c.patience.IsZero():
 		c.patience = now.Add(fair.Patience)
@@ -47,13 +45,13 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 		c.patience = time.Time{}
 		return engine.Never
 	}
-	c.memory.Wait(whole)
+	c.Memory.Wait(whole)
 	return engine.Later
 }
 
 func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 	c.next.rests = true
-	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
+	return c.refusal(l, c.Memory.Refuse(n), addressOf(l))
 }
 
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
@@ -66,7 +64,7 @@ func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 func (c *conn) charge() {
 	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +
 		int64(c.outstanding.pending+c.eng.Unsettled())*fair.Delivery
-	c.memory.Add(held - c.charged)
+	c.Memory.Add(held - c.charged)
 	c.charged = held
 	if c.known.Load() {
 		c.stand(c.structures())
@@ -82,7 +80,7 @@ func (c *conn) structures() int64 {
 }
 
 func (c *conn) stand(bytes int64) {
-	c.standing.Add(bytes - c.stood)
+	c.Standing.Add(bytes - c.stood)
 	c.stood = bytes
 }
 
@@ -90,8 +88,8 @@ func (c *conn) standMore(n int64) error {
 	if !c.known.Load() { // the function bounds limits such a client instead
 		return nil
 	}
-	if !c.standing.Take(n) {
-		return c.standing.Refuse(n)
+	if !c.Standing.Take(n) {
+		return c.Standing.Refuse(n)
 	}
 	c.stood += n
 	return nil
@@ -117,8 +115,8 @@ func (c *conn) afford(n int64) error {
 	if n <= fair.Message {
 		return nil // charge takes the memory of a single message
 	}
-	if !c.memory.Take(n) {
-		return c.memory.Refuse(n)
+	if !c.Memory.Take(n) {
+		return c.Memory.Refuse(n)
 	}
 	c.charged += n
 	return nil

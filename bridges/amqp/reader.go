@@ -41,7 +41,7 @@ type next struct {
 
 // read reads again only when the engine has taken the bytes, so one buffer is enough.
 func (c *conn) read() {
-	in := input{nc: c.nc, known: &c.known, socket: socketReaderOf(c.nc)}
+	in := input{nc: c.NC, known: &c.known, socket: socketReaderOf(c.NC)}
 	var got arrival
 	arrived := func() {
 		c.arrival, c.pending = got, true
@@ -51,21 +51,21 @@ func (c *conn) read() {
 		filled, err := in.read(c.next.into)
 		got = arrival{filled, in.buf[:presentable(in.buf[:in.n], c.bridge.opts.MaxFrameSize)]}
 		if filled > 0 || len(got.chunk) > 0 {
-			c.owner.Do(arrived)
+			c.Owner.Do(arrived)
 			select {
 			case <-c.resumed:
-			case <-c.owner.Ended():
+			case <-c.Owner.Ended():
 				return
 			}
 			in.take(len(got.chunk) - c.next.untaken)
 			if c.next.rests {
-				if c.next.rests = false; !c.owner.Rest() {
+				if c.next.rests = false; !c.Owner.Rest() {
 					return
 				}
 			}
 		}
 		if err != nil {
-			c.owner.Do(func() { c.disconnected(err) })
+			c.Owner.Do(func() { c.disconnected(err) })
 			return
 		}
 	}

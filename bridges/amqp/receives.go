@@ -72,9 +72,9 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		Mode: r.mode,
 		Deliver: func(ds []core.Delivery) {
 			ds = slices.Clone(ds)
-			c.owner.Post(func() { r.deliver(ds) })
+			c.Owner.Post(func() { r.deliver(ds) })
 		},
-		Closed: func(err error) { c.owner.Post(func() { r.close(err) }) },
+		Closed: func(err error) { c.Owner.Post(func() { r.close(err) }) },
 	}
 	var ok bool
 	if options.Accept, ok = accepted(a.Properties); !ok {
@@ -157,7 +157,7 @@ func (r *receiverLink) stop() {
 		r.closeSession()
 		// Answer the detach when the session is free, because the client may request it elsewhere.
 		r.link.AnswerLater()
-		r.conn.calls.Await(link.CallTimeout, func(ctx context.Context) func() {
+		r.conn.Calls.Await(link.CallTimeout, func(ctx context.Context) func() {
 			select {
 			case <-r.session.Released():
 			case <-ctx.Done():
@@ -168,7 +168,7 @@ func (r *receiverLink) stop() {
 			}
 		})
 	}
-	r.conn.calls.Begin(func(context.Context) func() {
+	r.conn.Calls.Begin(func(context.Context) func() {
 		receiver.Close()
 		return func() { // release the messages only after Close: before, the receiver would get them again
 			r.stopped = true
@@ -248,7 +248,7 @@ func (r *receiverLink) takeBack() {
 	}
 	r.taking = true
 	r.receiver.Drain(func(int) {
-		r.conn.owner.Post(r.tookBack)
+		r.conn.Owner.Post(r.tookBack)
 	})
 }
 
@@ -291,7 +291,7 @@ func (r *receiverLink) request() {
 	n = max(0, n-r.asked)
 	bytes, waits := 0, false
 	if r.asked+n > 0 {
-		bytes, waits = r.conn.memory.Credit(r.askedBytes+r.bytes, r.conn.outstanding.receivers)
+		bytes, waits = r.conn.Memory.Credit(r.askedBytes+r.bytes, r.conn.outstanding.receivers)
 		r.conn.outstanding.noMemory = r.conn.outstanding.noMemory || waits
 	}
 	if n > 0 || bytes > 0 {

@@ -132,7 +132,7 @@ func (r *requestLink) received(m engine.Message) {
 	}
 	size := int64(len(m.Payload)) + cost
 	r.conn.buffered += size
-	id, holder := r.conn.identity, r.conn.holderOf(r.addr, &req)
+	id, holder := r.conn.Identity, r.conn.holderOf(r.addr, &req)
 	if holder != nil { // its session must last, even after a detach, until the request is answered
 		holder.settling++
 	}
@@ -158,7 +158,7 @@ func (r *requestLink) received(m engine.Message) {
 	case enlists && operations[req.operation].enlistable:
 		r.enlist(o, &req, txn, size, answered)
 	default:
-		r.conn.calls.Begin(func(ctx context.Context) func() {
+		r.conn.Calls.Begin(func(ctx context.Context) func() {
 			resp, err := r.conn.carryOut(ctx, o, &req)
 			return func() { answered(resp, err, r.addr) }
 		})
@@ -218,7 +218,7 @@ func decodeRequest(payload []byte) (request, error) {
 func (c *conn) reply(r *requestLink, req *request, resp response) {
 	to := c.route(r.link.Session(), r.node, req.replyTo)
 	if to == nil {
-		c.log.Debug("cannot send a response: the client has no link with this reply-to address", "entity", r.node, "link", req.replyTo)
+		c.Log.Debug("cannot send a response: the client has no link with this reply-to address", "entity", r.node, "link", req.replyTo)
 		return
 	}
 	if id, _ := req.headers.Get(trackingID); id != nil {
@@ -230,7 +230,7 @@ func (c *conn) reply(r *requestLink, req *request, resp response) {
 	}
 	payload, err := encodeResponse(req.id, d, resp)
 	if err != nil {
-		c.log.Error("cannot encode the response to a client's request: the client gets no response", "err", err, "entity", r.node)
+		c.Log.Error("cannot encode the response to a client's request: the client gets no response", "err", err, "entity", r.node)
 		return
 	}
 	to.push(payload)

@@ -31,7 +31,7 @@ type senderLink struct {
 func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	s := &senderLink{end: end{conn: c, link: l, addr: addr}, destination: addr}
 	l.Data = s
-	closed := func(err error) { c.owner.Post(func() { s.close(err) }) }
+	closed := func(err error) { c.Owner.Post(func() { s.close(err) }) }
 	final, isVia, err := finalDestination(l.Attach())
 	if err != nil {
 		l.Refuse(c.refusal(l, err, final))
@@ -90,7 +90,7 @@ func (s *senderLink) finish() {
 	}
 	sender := s.sender
 	s.sender = nil
-	s.conn.calls.Begin(func(context.Context) func() {
+	s.conn.Calls.Begin(func(context.Context) func() {
 		sender.Close()
 		return func() {}
 	})
@@ -135,7 +135,7 @@ func (s *senderLink) start() {
 	s.queue, s.spare = s.spare[:0], nil
 	s.sending = true
 	sender := s.sender
-	s.conn.calls.Begin(func(ctx context.Context) func() {
+	s.conn.Calls.Begin(func(ctx context.Context) func() {
 		states := carry(ctx, sender, batch, s)
 		return func() { s.sent(batch, states) }
 	})

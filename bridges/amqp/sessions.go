@@ -49,7 +49,7 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 // accept requests the session that the source's filter at this index names. Once the session is
 // locked, accept answers the attach.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
-	c, id := r.conn, r.conn.identity
+	c, id := r.conn, r.conn.Identity
 	wanted := r.link.Attach().Source.Filter[at].Value
 	if d, ok := wanted.(value.Described); ok {
 		wanted = d.Value
@@ -73,7 +73,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	}
 	c.sessions++
 	r.filter, r.shared = at, shared
-	r.cancel = c.calls.Await(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
+	r.cancel = c.Calls.Await(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
 		s, err := c.bridge.front.AcceptSession(ctx, id, r.addr, o)
 		return func() { r.accepted(s, err) }
 	})
@@ -116,7 +116,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 		if r.shared {
 			r.sent = make(map[engine.Tag]uint32)
 		}
-		err = c.identity.Check(core.Listen, r.addr.String(), time.Now()) // the rights may have ended during the wait
+		err = c.Identity.Check(core.Listen, r.addr.String(), time.Now()) // the rights may have ended during the wait
 	}
 	switch {
 	case err != nil:

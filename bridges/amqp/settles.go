@@ -64,8 +64,8 @@ func (p *settleQueue) start() {
 	items, settlements := p.items, p.settlements
 	p.items, p.settlements = nil, nil
 	p.settling = true
-	id := p.conn.identity
-	p.conn.calls.Begin(func(ctx context.Context) func() {
+	id := p.conn.Identity
+	p.conn.Calls.Begin(func(ctx context.Context) func() {
 		errs := p.conn.bridge.front.Settle(ctx, id, p.address, settlements)
 		return func() { p.settled(items, errs) }
 	})

@@ -13,25 +13,18 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 type client struct {
-	since    time.Time
-	product  string
 	hostname string // the host in the client's SASL init, then in its open
 	host     string
 	topics   topics
 	known    atomic.Bool // the client has a proven identity; any goroutine may read this
-	identity core.Identity
-	leave    func()    // stops counting the connection in its namespace; nil if it is not counted
-	until    time.Time // deadline for the next step of the handshake
-	expires  time.Time // when the first grant of identity ends; zero if none does
+	until    time.Time   // deadline for the next step of the handshake
+	expires  time.Time   // when the first grant of identity ends; zero if none does
 }
 
 const cbsNode = "$cbs"
-
-const maxGrants = 5000
 
 // attachTokens accepts one link to and one from $cbs, because clients rely on a refusal of others.
 func (c *conn) attachTokens(l *engine.Link) {
@@ -67,7 +60,7 @@ func (c *conn) serveToken(req *request, answered func(response, error, core.Addr
 
 func (c *conn) putToken(token, audience string, answered func(response, error, core.Address)) {
 	hosts := c.hosts()
-	c.calls.Begin(func(ctx context.Context) func() {
+	c.Calls.Begin(func(ctx context.Context) func() {
 		grant, addr, err := c.verify(ctx, hosts, token, audience)
 		return func() {
 			if err == nil {
@@ -81,7 +74,7 @@ func (c *conn) putToken(token, audience string, answered func(response, error, c
 // verify checks the token, and that its entity exists: clients expect the error NotFound here.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
-	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
+	grant, err := c.bridge.shared.Authority.Token(ctx, hosts, token, audience)
 	// A token for a management node counts for its entity, because the Go SDK sends no other token
 	// to list sessions.
 	grant.Scope = strings.TrimSuffix(grant.Scope, "/$management")
@@ -110,52 +103,20 @@ func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address)
 }
 
 func (c *conn) allow(g core.Grant) error {
-	id, err := c.identity.With(g, maxGrants, time.Now())
-	if err != nil {
+	cost := c.structures()
+	if err := c.Allow(g, cost, func(reason error) { c.Owner.Post(func() { c.eng.Close(c.closingFor(reason)) }) }); err != nil {
 		return err
 	}
-	if c.leave == nil {
-		if err := c.enter(id); err != nil {
-			return err
-		}
+	if !c.known.Load() {
+		c.stood = cost
+		c.known.Store(true)
+		c.eng.Bound(engine.Bounds{Sessions: c.bridge.opts.MaxSessions, Links: c.bridge.opts.MaxLinks})
 	}
-	c.identity = id
-	c.memory.Join(fair.Of(id))
-	c.standing.Join(fair.Of(id))
-	c.expires = id.NextExpiry(time.Now())
+	c.expires = c.Identity.NextExpiry(time.Now())
 	return nil
 }
 
-func (c *conn) enter(id core.Identity) error {
-	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
-	if err != nil {
-		return err
-	}
-	c.standing.Join(fair.Of(id))
-	if n := c.structures(); c.standing.Take(n) {
-		c.stood = n
-	} else {
-		vacate()
-		return c.standing.Refuse(n)
-	}
-	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.owner.Post(func() { c.eng.Close(c.closingFor(reason)) }) })
-	if err != nil {
-		c.stand(0)
-		vacate()
-		return err
-	}
-	c.leave = func() {
-		leave()
-		vacate()
-	}
-	c.known.Store(true)
-	c.eng.Bound(engine.Bounds{Sessions: c.bridge.opts.MaxSessions, Links: c.bridge.opts.MaxLinks})
-	bridges.Prove(c.nc)
-	return nil
-}
-
-// evict closes the connection because memory is full and this connection uses the most.
-func (c *conn) evict() {
+func (c *conn) Evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full. The gateway closed this connection, which used more of the memory than any other (%d bytes). Connect again.", c.charged)))
 }
 
@@ -163,7 +124,7 @@ func (c *conn) evict() {
 // that, in SASL), in the tunnel and in TLS.
 func (c *conn) hosts() []string {
 	hosts := []string{c.hostname}
-	switch nc := c.nc.(type) {
+	switch nc := c.NC.(type) {
 	case interface{ Hosts() []string }:
 		hosts = append(hosts, nc.Hosts()...)
 	case interface{ ConnectionState() tls.ConnectionState }:
@@ -177,7 +138,7 @@ var errLate = core.Refuse(core.Unauthorized, "The gateway closed the connection,
 // checkIdentity closes a connection that has not proven an identity in time, and detaches links
 // without a grant. next is when to check again, or zero for never.
 func (c *conn) checkIdentity(now time.Time) (next time.Time) {
-	if !c.eng.Opened() || len(c.identity) == 0 {
+	if !c.eng.Opened() || len(c.Identity) == 0 {
 		if !now.Before(c.until) {
 			c.eng.Close(c.closingFor(errLate))
 		}
@@ -191,19 +152,19 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 		var addr core.Address
 		switch d := l.Data.(type) {
 		case *senderLink:
-			if addr, err = d.addr, c.identity.Check(core.Send, d.addr.String(), now); err == nil {
-				err = c.identity.Check(core.Send, d.destination.String(), now)
+			if addr, err = d.addr, c.Identity.Check(core.Send, d.addr.String(), now); err == nil {
+				err = c.Identity.Check(core.Send, d.destination.String(), now)
 			}
 		case *receiverLink, *browseLink:
 			addr = addressOf(l)
-			err = c.identity.Check(core.Listen, addr.String(), now)
+			err = c.Identity.Check(core.Listen, addr.String(), now)
 		}
 		if err != nil {
 			l.Detach(c.refusal(l, err, addr))
 			c.Detached(l)
 		}
 	}
-	c.expires = c.identity.NextExpiry(now)
+	c.expires = c.Identity.NextExpiry(now)
 	return c.expires
 }
 
@@ -213,13 +174,13 @@ func (c *conn) Authenticate(init *wire.SASLInit) {
 	c.hostname = init.Hostname
 	switch strings.ToUpper(string(init.Mechanism)) {
 	case "EXTERNAL":
-		if s, ok := c.nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		if s, ok := c.NC.(interface{ ConnectionState() tls.ConnectionState }); ok {
 			if state := s.ConnectionState(); len(state.VerifiedChains) > 0 {
 				hosts := c.hosts()
 				c.authenticateWith(func(ctx context.Context) (core.Grant, error) {
-					grant, err := c.bridge.authority.Token(bridges.Certified(ctx, &state), hosts, "", "")
+					grant, err := c.bridge.shared.Authority.Token(bridges.Certified(ctx, &state), hosts, "", "")
 					if err != nil {
-						c.log.Info("the gateway did not accept a client's certificate", "err", err)
+						c.Log.Info("the gateway did not accept a client's certificate", "err", err)
 					}
 					return grant, err
 				})
@@ -245,12 +206,14 @@ func (c *conn) authenticatePlain(response []byte) {
 	}
 	policy, key := string(fields[1]), string(fields[2])
 	hosts := c.hosts()
-	c.authenticateWith(func(ctx context.Context) (core.Grant, error) { return c.bridge.authority.Key(ctx, hosts, policy, key) })
+	c.authenticateWith(func(ctx context.Context) (core.Grant, error) {
+		return c.bridge.shared.Authority.Key(ctx, hosts, policy, key)
+	})
 }
 
 // authenticateWith runs prove outside the owner.
 func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error)) {
-	c.calls.Begin(func(ctx context.Context) func() {
+	c.Calls.Begin(func(ctx context.Context) func() {
 		grant, err := prove(ctx)
 		return func() {
 			if err == nil {
@@ -262,10 +225,10 @@ func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error))
 			case core.CodeOf(err) == core.Unauthorized:
 				c.eng.Authenticated(wire.SASLAuth)
 			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no code for this refusal
-				c.log.Debug("authenticate", "err", err)
+				c.Log.Debug("authenticate", "err", err)
 				c.eng.Authenticated(wire.SASLSysTemp)
 			default:
-				c.log.Error("authenticate", "err", err)
+				c.Log.Error("authenticate", "err", err)
 				c.eng.Authenticated(wire.SASLSysTemp)
 			}
 		}

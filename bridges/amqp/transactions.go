@@ -293,7 +293,7 @@ func (t *transaction) next() {
 	}
 	job := t.jobs[0]
 	t.jobs = t.jobs[1:]
-	t.conn.calls.Begin(func(ctx context.Context) func() {
+	t.conn.Calls.Begin(func(ctx context.Context) func() {
 		then := job(ctx)
 		return func() {
 			then()
@@ -345,7 +345,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 
 func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	m.Cost = costOf(&m)
-	id, size, txn := s.conn.identity, int64(len(m.Payload))+m.Cost, bytes.Clone(state.TxnID)
+	id, size, txn := s.conn.Identity, int64(len(m.Payload))+m.Cost, bytes.Clone(state.TxnID)
 	added := func(_ *transaction, err error) {
 		if !m.Settled {
 			s.link.Settle(m.ID, s.conn.enlisting(s.link, txn, wire.Accepted{}, err, s.addr))
@@ -371,7 +371,7 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 // another transaction: the settlement waits for the end of that transaction. If the transaction
 // refuses the settlement, the delivery counts as abandoned by the client.
 func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
-	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
+	id, txn := r.conn.Identity, bytes.Clone(state.TxnID)
 	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}
 	added := func(t *transaction, err error) {
 		session, code := r.link.Session(), core.CodeOf(err)

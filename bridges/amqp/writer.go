@@ -13,7 +13,6 @@ type output struct {
 	spare   []byte // memory for engine.Conn.Take
 	parts   [][]byte
 	writing bool
-	last    int // how many bytes of the next write are sent before a fault breaks the connection; 0 if none does
 }
 
 const mostAtOnce = 1 << 20

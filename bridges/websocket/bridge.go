@@ -34,24 +34,21 @@ const stoppingText = "The gateway is stopping. Connect again."
 // Bridge is an HTTP handler for the native protocol. It is safe for concurrent use.
 type Bridge struct {
 	front    bridges.Front
-	auth     core.Authority
 	opts     Options
 	upgrader *upgrader
-	refusals *refusals.Log
+	shared   link.Shared
 	*connGroup
-
-	places *fair.Pool // limits the connections of clients that have signed in
-
 	*link.Conns[*conn]
 }
 
 // New returns a Bridge. It serves until the context of its method Run ends.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
+	places := fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge())
 	bridge := &Bridge{
-		front: front, auth: auth, opts: o, Conns: link.NewConns[*conn](),
-		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), connGroup: newConnGroup(), refusals: refusals.New(),
-		places: fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge()),
+		front: front, opts: o, Conns: link.NewConns[*conn](),
+		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), connGroup: newConnGroup(),
+		shared: link.Shared{Pools: o.Pools, Authority: auth, Logger: o.Logger, Refusals: refusals.New(), Places: places},
 	}
 	bridge.opts.Clients.Add(bridge)
 	return bridge
@@ -77,7 +74,7 @@ func (b *Bridge) enter() (refusal string) {
 	if refusal = b.connGroup.enter(); refusal != "" {
 		return refusal
 	}
-	if b.places.Exhausted() {
+	if b.shared.Places.Exhausted() {
 		b.done()
 		return fmt.Sprintf("This gateway has %d WebSocket connections, which is the limit: close some, or raise the setting websocket.max-connections.", b.opts.MaxConnections)
 	}
@@ -89,7 +86,7 @@ func (b *Bridge) serve(c *conn) {
 	defer b.Remove(c)
 	defer c.dispose()
 	err := c.run(b.ctx)
-	c.log.Debug("connection closed", "err", err)
+	c.Log.Debug("connection closed", "err", err)
 }
 
 type Options struct {
@@ -125,7 +122,6 @@ const (
 	defaultTop    = 100
 	maxJudgements = 1000
 	maxTokens     = 3
-	maxGrants     = 5000
 	maxSenders    = 64
 	maxWaiting    = 1 << 20
 	maxUnderWay   = 64 << 20 // bytes of unanswered requests; at the limit the bridge stops reading the connection

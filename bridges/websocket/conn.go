@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -17,7 +14,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -27,17 +23,9 @@ const maxProduct = 200
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 // The bridge reads with gorilla/websocket but writes frames itself, to send several in one call.
 type conn struct {
+	link.Conn
 	bridge   *Bridge // any goroutine may use it, because it never changes
-	id       string
-	log      *slog.Logger
-	refusals *refusals.Share
-	nc       net.Conn
 	encoding codec.Encoding
-	owner    *link.Owner // runs the jobs of the reader, of writes, of timers and of broker calls
-	tasks    sync.WaitGroup
-	timer    *link.Timer
-	cancel   context.CancelFunc
-	calls    *link.Calls
 
 	intake
 	output
@@ -57,7 +45,6 @@ type backlog struct {
 }
 
 type holdings struct {
-	memory   *fair.Share // any goroutine may use it
 	underWay map[int64]struct{}
 	held     int // bytes of the requests in underWay
 	waiting  int
@@ -67,28 +54,23 @@ type holdings struct {
 
 func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, r *http.Request) *conn {
 	now := time.Now()
-	c := &conn{bridge: b, id: refusals.NewID(), refusals: b.refusals.Share(), nc: ws.NetConn(), encoding: e}
+	c := &conn{bridge: b, encoding: e}
+	c.Open(&b.shared, ws.NetConn(), c)
 	c.intake = intake{ws: ws, in: in, resumed: make(chan struct{}, 1)}
-	c.client = client{since: now, hosts: bridges.Hosts(r)}
-	c.socket = link.SocketOf(c.nc)
+	c.hosts = bridges.Hosts(r)
+	c.socket = link.SocketOf(c.NC)
 	c.ping = now.Add(b.opts.PingInterval)
 	c.deadline = now.Add(authTimeout)
 	c.limit.Store(strangerFrame)
-	c.owner = link.New(c.pass, c.fail)
-	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
-	c.memory.Evictable(func() { c.owner.Post(c.evict) })
-	c.calls = link.NewCalls(&c.tasks, c.owner, c.memory, c.panicked)
-	c.timer = link.NewTimer(c.owner)
-	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
-	c.log.Debug("connection opened", "protocol", ws.Subprotocol())
-	if c.product = r.UserAgent(); len(c.product) > maxProduct {
-		c.product = c.product[:maxProduct]
+	c.Log.Debug("connection opened", "protocol", ws.Subprotocol())
+	if c.Product = r.UserAgent(); len(c.Product) > maxProduct {
+		c.Product = c.Product[:maxProduct]
 	}
-	peer := core.WithPeer(core.WithHosts(context.Background(), c.hosts), bridges.Peer("websocket", r.RemoteAddr, c.product))
-	c.calls.Ctx, c.cancel = context.WithCancel(core.WithDisconnect(bridges.Certified(peer, r.TLS), c.disconnect))
+	peer := core.WithPeer(core.WithHosts(c.Calls.Ctx, c.hosts), bridges.Peer("websocket", r.RemoteAddr, c.Product))
+	c.Calls.Ctx = bridges.Certified(peer, r.TLS)
 	ws.SetPingHandler(func(data string) error {
 		c.heard.Store(time.Now().UnixNano())
-		c.owner.Do(func() { c.control(opPong, data) })
+		c.Owner.Do(func() { c.control(opPong, data) })
 		return nil
 	})
 	ws.SetPongHandler(func(string) error {
@@ -101,11 +83,11 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 
 // run reads until the connection ends. It returns when the calls in flight have ended or timed out.
 func (c *conn) run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
+	stop := context.AfterFunc(ctx, func() { c.Owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
-	c.owner.Do(func() {})
+	c.Owner.Do(func() {})
 	c.readAll()
-	<-c.owner.Ended()
+	<-c.Owner.Ended()
 	return c.lost
 }
 
@@ -114,15 +96,15 @@ func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {
 			stack := debug.Stack()
-			c.owner.Do(func() { panic(fmt.Sprintf("reader: %v\n%s", r, stack)) })
+			c.Owner.Do(func() { panic(fmt.Sprintf("reader: %v\n%s", r, stack)) })
 		}
 	}()
 	c.read()
 }
 
-// pass runs after the queued jobs. It begins the requests, sends, deliveries and writes that are
+// Pass runs after the queued jobs. It begins the requests, sends, deliveries and writes that are
 // now possible. It repeats this when the socket has taken all output, because more may be possible.
-func (c *conn) pass() {
+func (c *conn) Pass() {
 	for c.step(time.Now()) {
 	}
 	if c.pending && len(c.arrived) == 0 && (c.said || c.mayBegin()) {
@@ -130,8 +112,8 @@ func (c *conn) pass() {
 		c.resumed <- struct{}{} // does not block: the reader is waiting for it
 	}
 	if c.ended(time.Now()) {
-		c.owner.Stop()
-		_ = c.nc.Close()
+		c.Owner.Stop()
+		_ = c.NC.Close()
 	}
 }
 
@@ -157,7 +139,7 @@ func (c *conn) step(now time.Time) (again bool) {
 	c.tick(now)
 	again = c.write()
 	unread := c.waiting + len(c.out) + c.writing
-	c.memory.Add(int64(unread - c.charged))
+	c.Memory.Add(int64(unread - c.charged))
 	c.charged = unread
 	return again
 }
@@ -167,40 +149,35 @@ func (c *conn) tick(now time.Time) {
 	case c.gone:
 	case c.said || c.broken:
 		if !now.Before(c.deadline) {
-			_ = c.nc.Close() // ends the reader
+			_ = c.NC.Close() // ends the reader
 		}
 	case c.drains != nil:
 		if len(c.underWay) == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline) {
 			c.close(c.drains.code, c.drains.text)
 		}
-	case len(c.identity) == 0 && !c.proving && !now.Before(c.deadline):
+	case len(c.Identity) == 0 && !c.proving && !now.Before(c.deadline):
 		c.close(closeNotSignedIn, "The client did not send an auth frame in time.")
-	case len(c.identity) > 0:
-		c.timer.Arm(c.checkIdentity(now))
+	case len(c.Identity) > 0:
+		c.Timer.Arm(c.checkIdentity(now))
 	}
 	if !c.said && !c.broken {
-		c.timer.Arm(c.beat(now))
+		c.Timer.Arm(c.beat(now))
 	}
-	if len(c.identity) == 0 || c.said || c.broken || c.drains != nil {
+	if len(c.Identity) == 0 || c.said || c.broken || c.drains != nil {
 		at := c.deadline
 		if !at.After(now) { // the deadline is over, but a goroutine of the connection is still running
 			at = now.Add(time.Second)
 		}
-		c.timer.Arm(at)
+		c.Timer.Arm(at)
 	}
 }
 
-func (c *conn) panicked(err error) {
-	c.log.Error("panic in an operation of a client: the gateway closes the connection", "err", err)
-	c.close(closeInternal, refusals.Text(core.Internal))
-}
-
-func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
+func (c *conn) Panicked() { c.close(closeInternal, refusals.Text(core.Internal)) }
 
 func (c *conn) Evacuate(reason string) { c.drain(&fault{closeForced, reason}) }
 
 func (c *conn) Describe() bridges.Connection {
-	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Policies: c.identity.Policies(), Links: []bridges.Link{}}
+	about := c.About("websocket")
 	for _, f := range c.feeds {
 		about.Links = append(about.Links, bridges.Receiving(f.address.String(), f.mode, f.held))
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -59,17 +58,6 @@ func (c *conn) disconnected(err error) {
 	c.letGo()
 }
 
-// disconnect breaks the connection without a close frame. If most is 0, it does so at once.
-// Otherwise the client still gets up to most bytes of the next write. Any goroutine may call
-// disconnect.
-func (c *conn) disconnect(most int) {
-	if most > 0 {
-		c.owner.Do(func() { c.last = most })
-		return
-	}
-	_ = c.nc.Close() // ends the reader
-}
-
 // drain stops the deliveries of feeds. Requests in flight are still answered.
 func (c *conn) drain(end *fault) {
 	if c.drains != nil {
@@ -90,7 +78,7 @@ func (c *conn) ended(now time.Time) bool {
 	if !c.gone {
 		return false
 	}
-	return c.calls.Busy() == 0 && c.calls.Events() == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
+	return c.Calls.Busy() == 0 && c.Calls.Events() == 0 && c.writing == 0 && len(c.out) == 0 || !now.Before(c.deadline)
 }
 
 func (c *conn) leaves() bool { return c.said || c.broken }
@@ -106,19 +94,12 @@ func (c *conn) letGo() {
 
 func (c *conn) dispose() {
 	c.gone, c.said = true, true
-	c.cancel()
-	c.timer.Stop()
-	_ = c.nc.Close()
-	link.End(&c.tasks, c.owner, c.log, c.letGo)
-	c.memory.Close()
-	if c.leave != nil {
-		c.leave()
-	}
+	c.Dispose(c.letGo)
 }
 
-func (c *conn) fail(err error) {
-	c.log.Error("connection", "err", err)
-	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
-	_, _ = c.nc.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal))) // the client may not understand it, if a frame is half written
-	_ = c.nc.Close()                                                                 // ends the reader
+func (c *conn) Fail(err error) {
+	c.Log.Error("connection", "err", err)
+	_ = c.NC.SetWriteDeadline(time.Now().Add(closeGrace))
+	_, _ = c.NC.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal))) // the client may not understand it, if a frame is half written
+	_ = c.NC.Close()                                                                 // ends the reader
 }

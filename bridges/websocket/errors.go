@@ -33,7 +33,7 @@ func words(err error) (core.Code, string) {
 func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any) {
 	code, text := words(err)
 	tracking := refusals.NewTracking()
-	c.refusals.Write(c.log, refusals.Told{Tracking: tracking, Code: code, Entity: entity, Err: err, Stranger: len(c.identity) == 0}, more...)
+	c.Refusals.Write(c.Log, refusals.Told{Tracking: tracking, Code: code, Entity: entity, Err: err, Stranger: len(c.Identity) == 0}, more...)
 	w.Key("code").Text(string(code))
 	w.Key("text").Text(text)
 	w.Key("retriable").Bool(code.Retriable())

@@ -105,9 +105,9 @@ func (f *feed) stop(after func()) {
 		}
 	}
 	if held == nil {
-		f.conn.calls.Begin(end)
+		f.conn.Calls.Begin(end)
 	} else {
-		f.conn.calls.Await(link.CallTimeout, end)
+		f.conn.Calls.Await(link.CallTimeout, end)
 	}
 }
 

@@ -69,7 +69,7 @@ func (c *conn) openFeed(q *request) {
 		c.refuse(q, err)
 		return
 	}
-	leave, err := c.bridge.opts.Streams.Open(fair.Of(c.identity), fair.FeedPlaces)
+	leave, err := c.bridge.opts.Streams.Open(fair.Of(c.Identity), fair.FeedPlaces)
 	if err != nil {
 		c.refuse(q, err)
 		return
@@ -78,7 +78,7 @@ func (c *conn) openFeed(q *request) {
 	if ofSession {
 		cost += fair.SessionReceiver
 	}
-	letGo, err := c.bridge.opts.Standing.Open(fair.Of(c.identity), cost)
+	letGo, err := c.bridge.opts.Standing.Open(fair.Of(c.Identity), cost)
 	if err != nil {
 		leave()
 		c.refuse(q, err)
@@ -97,17 +97,17 @@ func (c *conn) openFeed(q *request) {
 		Accept: q.accept,
 		Deliver: func(ds []core.Delivery) {
 			ds = slices.Clone(ds)
-			c.owner.Do(func() { f.delivered(ds) })
+			c.Owner.Do(func() { f.delivered(ds) })
 		},
-		Closed: func(err error) { c.owner.Do(func() { f.ended(err) }) },
+		Closed: func(err error) { c.Owner.Do(func() { f.ended(err) }) },
 	}
-	identity := c.identity
+	identity := c.Identity
 	if ofSession {
 		patience := link.CallTimeout
 		if q.nextSession {
 			patience = max(q.wait, time.Millisecond)
 		}
-		f.cancel = c.calls.Await(patience, func(ctx context.Context) func() {
+		f.cancel = c.Calls.Await(patience, func(ctx context.Context) func() {
 			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
 			if q.shared {
 				so.Sharing = core.NonExclusive
@@ -123,7 +123,7 @@ func (c *conn) openFeed(q *request) {
 		})
 		return
 	}
-	c.calls.Begin(func(ctx context.Context) func() {
+	c.Calls.Begin(func(ctx context.Context) func() {
 		r, err := c.bridge.front.OpenReceiver(ctx, identity, f.address, o)
 		return func() {
 			if err == nil {
@@ -141,7 +141,7 @@ func (f *feed) opened(q *request, err error) {
 	case f.over: // ended in the meantime
 		err = core.Refuse(core.Timeout, "Feed %d was ended while it was being opened.", f.number)
 	default:
-		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have expired in the meantime
+		err = c.Identity.Check(core.Listen, f.address.String(), time.Now()) // the rights may have expired in the meantime
 	}
 	if err != nil {
 		c.refuse(q, err)
@@ -228,7 +228,7 @@ func (f *feed) ask() {
 	}
 	n, bytes, waits := max(0, min(f.credit, maxAsked)-len(f.pending)-f.asked), 0, false
 	if f.asked+n > 0 {
-		bytes, waits = c.memory.Credit(f.askedBytes+core.SizeOf(f.pending), len(c.feeds))
+		bytes, waits = c.Memory.Credit(f.askedBytes+core.SizeOf(f.pending), len(c.feeds))
 		c.starved = c.starved || waits
 	}
 	if n > 0 || bytes > 0 {
@@ -301,7 +301,7 @@ func (c *conn) drainFeed(q *request) {
 		}
 		f.taking = true
 		f.receiver.Drain(func(int) {
-			c.owner.Do(func() { f.taking, f.asked, f.askedBytes = false, 0, 0 })
+			c.Owner.Do(func() { f.taking, f.asked, f.askedBytes = false, 0, 0 })
 		})
 	})
 }

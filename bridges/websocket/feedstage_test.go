@@ -52,11 +52,11 @@ func TestAFeedEndsWhileItsSessionDelivers(t *testing.T) {
 		stage.meantime = func() {
 			defer close(ended)
 			synctest.Wait()     // until no goroutine runs jobs
-			c.owner.Do(func() { // it runs here, and so does what others bring meanwhile
+			c.Owner.Do(func() { // it runs here, and so does what others bring meanwhile
 				brought := make(chan struct{})
 				go func() {
 					defer close(brought)
-					c.owner.Do(func() { c.feeds[1].stop(nil) })
+					c.Owner.Do(func() { c.feeds[1].stop(nil) })
 				}()
 				<-brought
 			})

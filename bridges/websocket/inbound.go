@@ -69,10 +69,10 @@ func (c *conn) read() {
 		if err == nil {
 			continue
 		}
-		c.owner.Do(func() { c.disconnected(err) })
+		c.Owner.Do(func() { c.disconnected(err) })
 		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may send more until it reads the close
 			if _, _, err := c.ws.NextReader(); err != nil {
-				c.owner.Do(func() { c.disconnected(err) })
+				c.Owner.Do(func() { c.disconnected(err) })
 				return
 			}
 		}
@@ -81,13 +81,13 @@ func (c *conn) read() {
 }
 
 func (c *conn) bring(got []*request) bool {
-	c.owner.Do(func() { c.arrived, c.pending = got, true })
+	c.Owner.Do(func() { c.arrived, c.pending = got, true })
 	select {
 	case <-c.resumed:
 		rests := c.rests
 		c.rests = false
-		return !rests || c.owner.Rest()
-	case <-c.owner.Ended():
+		return !rests || c.Owner.Rest()
+	case <-c.Owner.Ended():
 		return false
 	}
 }
@@ -193,7 +193,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 			return limit, err
 		}
 	}
-	data, err := c.memory.Gather(c.calls.Ctx, a)
+	data, err := c.Memory.Gather(c.Calls.Ctx, a)
 	switch {
 	case err == nil:
 		return data, nil
@@ -210,8 +210,8 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 // afford takes n bytes from the budget for the messages of a request, even a small frame of which
 // may contain many. It waits until the gateway has time to decode them.
 func (c *conn) afford(n int64) error {
-	if !c.memory.Take(n) {
-		return c.memory.Refuse(n)
+	if !c.Memory.Take(n) {
+		return c.Memory.Refuse(n)
 	}
 	c.turn.Take(int(n / fair.Message))
 	return nil
@@ -247,8 +247,8 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	}
 	asked := make(chan struct{})
 	var id core.Identity
-	c.owner.Do(func() {
-		id = c.identity
+	c.Owner.Do(func() {
+		id = c.Identity
 		if f := c.feeds[feed]; f != nil && address == (core.Address{}) {
 			address = f.address
 		}
@@ -256,13 +256,13 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	})
 	select {
 	case <-asked:
-	case <-c.owner.Ended():
+	case <-c.Owner.Ended():
 		return 0, errOver
 	}
 	if address == (core.Address{}) {
 		return minFrame, nil
 	}
-	e, err := c.bridge.front.Resolve(c.calls.Ctx, id, address)
+	e, err := c.bridge.front.Resolve(c.Calls.Ctx, id, address)
 	if err != nil { // the request itself will be refused with this error
 		return minFrame, nil
 	}

@@ -50,7 +50,7 @@ func (h *hall) Enter(_ core.Identity, closed func(error)) (leave func(), err err
 func TestAConnectionEndsWithItsNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h, authority := openHouse(t, Options{}, "q"), &hall{}
-		h.bridge.auth = authority
+		h.bridge.shared.Authority = authority
 		p := h.dial(protocolJSON)
 		p.ok("auth", object{"token": rootToken})
 		p.ok("auth", object{"token": "other Send q"})
@@ -75,7 +75,7 @@ func TestAConnectionEndsWithItsNamespace(t *testing.T) {
 func TestAFullNamespaceLetsNobodyIn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{}, "q")
-		h.bridge.auth = &hall{full: true}
+		h.bridge.shared.Authority = &hall{full: true}
 		p := h.dial(protocolJSON)
 		p.refused("auth", object{"token": rootToken}, core.QuotaExceeded)
 		p.send("peek", object{"entity": "q"})
@@ -88,7 +88,7 @@ func TestAFullNamespaceLetsNobodyIn(t *testing.T) {
 func TestConnectionsOfOtherNamespacesAreNotListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{Clients: &clients.Registry{Home: "home"}}, "q")
-		h.bridge.auth = &hall{}
+		h.bridge.shared.Authority = &hall{}
 		stranger := h.dial(protocolJSON)
 		stranger.ok("auth", object{"token": "elsewhere Manage "})
 		p := h.dial(protocolJSON)

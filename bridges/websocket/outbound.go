@@ -17,7 +17,6 @@ import (
 type output struct {
 	socket  *link.Socket // nil if the connection is not a plain TCP connection
 	out     []byte
-	last    int // the connection breaks after this number of bytes of the next write; 0 if it does not break
 	writing int
 	choked  bool // the client reads too slowly, so no more deliveries are requested
 }
@@ -152,12 +151,12 @@ func (c *conn) write() bool {
 	if c.pinged == pingWaits {
 		c.pinged = pingLeaves
 	}
-	if c.last > 0 {
-		buf = buf[:min(len(buf), c.last)]
-		link.Go(&c.tasks, func() {
-			_ = transmit(c.nc, buf, 0, writeTimeout)
-			_ = c.nc.Close() // ends the reader
-			c.owner.Do(func() { c.wrote(buf, net.ErrClosed) })
+	if c.Last > 0 {
+		buf = buf[:min(len(buf), c.Last)]
+		link.Go(&c.Tasks, func() {
+			_ = transmit(c.NC, buf, 0, writeTimeout)
+			_ = c.NC.Close() // ends the reader
+			c.Owner.Do(func() { c.wrote(buf, net.ErrClosed) })
 		})
 		return false
 	}
@@ -168,9 +167,9 @@ func (c *conn) write() bool {
 			return err == nil
 		}
 	}
-	link.Go(&c.tasks, func() {
-		err := transmit(c.nc, buf, done, writeTimeout)
-		c.owner.Do(func() { c.wrote(buf, err) })
+	link.Go(&c.Tasks, func() {
+		err := transmit(c.NC, buf, done, writeTimeout)
+		c.Owner.Do(func() { c.wrote(buf, err) })
 	})
 	return false
 }
@@ -188,7 +187,7 @@ func (c *conn) wrote(buf []byte, err error) {
 		c.said = true
 		c.disconnected(err)
 		c.out = nil
-		_ = c.nc.Close() // ends the reader
+		_ = c.NC.Close() // ends the reader
 	case err != nil:
 		c.broken, c.out = true, nil
 		c.deadline = time.Now().Add(c.bridge.opts.DrainGrace)

@@ -30,7 +30,7 @@ func (c *conn) begin(q *request) {
 	c.underWay[q.id] = struct{}{}
 	c.held += q.bytes
 	switch {
-	case len(c.identity) == 0 && (q.op == nil || q.op.name != "auth"):
+	case len(c.Identity) == 0 && (q.op == nil || q.op.name != "auth"):
 		c.close(closeNotSignedIn, "The first frame must be 'auth'.")
 	case q.wrong != nil:
 		c.rests = c.rests || q.large
@@ -64,8 +64,8 @@ type answer = func(w codec.Writer)
 // perform makes the broker call of q's operation in a goroutine. After the call, a job of the owner
 // answers q and then calls then.
 func (c *conn) perform(q *request, session core.Session, then func()) {
-	o := call{q, c.identity, session}
-	c.calls.Begin(func(ctx context.Context) func() {
+	o := call{q, c.Identity, session}
+	c.Calls.Begin(func(ctx context.Context) func() {
 		more, err := q.op.do(c, ctx, o)
 		return func() {
 			c.conclude(q, err, more)
@@ -114,7 +114,7 @@ func (c *conn) conclude(q *request, err error, more answer) {
 func (c *conn) finish(q *request) {
 	delete(c.underWay, q.id)
 	c.held -= q.bytes
-	c.memory.Add(-int64(q.bytes))
+	c.Memory.Add(-int64(q.bytes))
 }
 
 type operation struct {

@@ -164,7 +164,7 @@ func (c *conn) writeJudgement(w codec.Writer, j *core.Judgement, entity string) 
 	if j.Err != nil {
 		code, text := words(j.Err)
 		if code == core.Internal {
-			c.log.Error("cannot test a rule", "entity", entity, "subscription", j.Subscription, "rule", j.Rule, "err", j.Err)
+			c.Log.Error("cannot test a rule", "entity", entity, "subscription", j.Subscription, "rule", j.Rule, "err", j.Err)
 		}
 		w.Key("error").Text(text)
 	}

@@ -48,7 +48,7 @@ func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) 
 	if err != nil {
 		return addr, err
 	}
-	return addr, c.identity.Check(right, addr.String(), time.Now())
+	return addr, c.Identity.Check(right, addr.String(), time.Now())
 }
 
 func (c *conn) forgetIdle() {
@@ -70,13 +70,13 @@ func (o *sendQueue) start() {
 	batch := o.queue
 	o.queue = nil
 	o.sending = true
-	sender, id := o.sender, o.conn.identity
-	o.conn.calls.Begin(func(ctx context.Context) func() {
+	sender, id := o.sender, o.conn.Identity
+	o.conn.Calls.Begin(func(ctx context.Context) func() {
 		opened := sender
 		if opened == nil {
 			var err error
 			opened, err = o.conn.bridge.front.OpenSender(ctx, id, o.address, func(error) {
-				o.conn.owner.Do(o.drop)
+				o.conn.Owner.Do(o.drop)
 			})
 			if err != nil {
 				return func() { o.sent(batch, nil, err) }
@@ -137,7 +137,7 @@ func (o *sendQueue) drop() {
 func (o *sendQueue) release() {
 	if sender := o.sender; sender != nil {
 		o.sender = nil
-		o.conn.calls.Begin(func(context.Context) func() {
+		o.conn.Calls.Begin(func(context.Context) func() {
 			sender.Close()
 			return func() {}
 		})

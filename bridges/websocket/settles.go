@@ -35,7 +35,7 @@ func (c *conn) settle(q *request) {
 		return
 	}
 	c.onFeed(q, func(f *feed) {
-		if err := c.identity.Check(core.Listen, f.address.String(), time.Now()); err != nil {
+		if err := c.Identity.Check(core.Listen, f.address.String(), time.Now()); err != nil {
 			c.refuse(q, err)
 			return
 		}
@@ -75,8 +75,8 @@ func (p *settleQueue) start() {
 	requests, settlements := p.requests, p.settlements
 	p.requests, p.settlements = nil, nil
 	p.settling = true
-	id := p.conn.identity
-	p.conn.calls.Begin(func(ctx context.Context) func() {
+	id := p.conn.Identity
+	p.conn.Calls.Begin(func(ctx context.Context) func() {
 		errs := p.conn.bridge.front.Settle(ctx, id, p.address, settlements)
 		return func() { p.settled(requests, errs) }
 	})

@@ -4,29 +4,24 @@ import (
 	"context"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
 type client struct {
-	since    time.Time
-	product  string
-	hosts    []string // host names with which the client addressed the gateway; never changed
-	identity core.Identity
-	leave    func() // stops counting the connection in its namespace; nil if it is not counted
-	proving  bool   // a token is being checked, so nothing is read
-	refused  int
-	expires  time.Time // when to check identity again; zero for never
-	warned   time.Time
+	hosts   []string // host names with which the client addressed the gateway; never changed
+	proving bool     // a token is being checked, so nothing is read
+	refused int
+	expires time.Time // when to check Identity again; zero for never
+	warned  time.Time
 }
 
 // authenticate checks a token. Later requests wait for it, so a client may send them at once.
 func (c *conn) authenticate(q *request) {
 	c.proving = true
-	c.calls.Begin(func(ctx context.Context) func() {
-		grant, err := c.bridge.auth.Token(ctx, c.hosts, q.token, "")
+	c.Calls.Begin(func(ctx context.Context) func() {
+		grant, err := c.bridge.shared.Authority.Token(ctx, c.hosts, q.token, "")
 		if err == nil && q.has("namespace") {
 			grant, err = c.bridge.opts.Within(ctx, grant, q.namespace)
 		}
@@ -61,56 +56,23 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 		} else {
 			w.Instant(g.Expires.UnixMilli())
 		}
-		w.Key("connection").Text(c.id)
+		w.Key("connection").Text(c.ID)
 		w.Key("time").Instant(time.Now().UnixMilli())
 	})
 }
 
 func (c *conn) allow(g core.Grant) error {
-	now := time.Now()
-	id, err := c.identity.With(g, maxGrants, now)
-	if err != nil {
-		return err
-	}
-	if c.leave == nil {
-		if err := c.enter(id); err != nil {
-			return err
-		}
-	}
-	c.identity, c.expires = id, now
-	c.memory.Join(fair.Of(id))
-	return nil
-}
-
-func (c *conn) enter(id core.Identity) error {
-	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
-	if err != nil {
-		return err
-	}
-	dismiss, err := c.bridge.opts.Standing.Open(fair.Of(id), fair.Connection(c.nc))
-	if err != nil {
-		vacate()
-		return err
-	}
-	leave, err := c.bridge.auth.Enter(id, func(reason error) {
+	err := c.Allow(g, fair.Connection(c.NC), func(reason error) {
 		_, text := words(reason)
-		c.owner.Do(func() { c.close(closeExpelled, text) })
+		c.Owner.Do(func() { c.close(closeExpelled, text) })
 	})
-	if err != nil {
-		dismiss()
-		vacate()
-		return err
+	if err == nil {
+		c.expires = time.Now()
 	}
-	c.leave = func() {
-		leave()
-		dismiss()
-		vacate()
-	}
-	bridges.Prove(c.nc)
-	return nil
+	return err
 }
 
-func (c *conn) evict() {
+func (c *conn) Evict() {
 	c.close(closeBusy, "The gateway's memory is full, and this connection used more of it than any other. Connect again.")
 }
 
@@ -120,15 +82,15 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {
 		return c.expires
 	}
-	next, last, forever := c.identity.NextExpiry(now), time.Time{}, false
-	for _, g := range c.identity {
+	next, last, forever := c.Identity.NextExpiry(now), time.Time{}, false
+	for _, g := range c.Identity {
 		forever = forever || g.Expires.IsZero()
 		if g.Expires.After(last) {
 			last = g.Expires
 		}
 	}
 	for _, f := range c.feeds {
-		if err := c.identity.Check(core.Listen, f.address.String(), now); err != nil {
+		if err := c.Identity.Check(core.Listen, f.address.String(), now); err != nil {
 			f.ended(err)
 		}
 	}
