@@ -57,7 +57,7 @@ var arrows = []struct {
 	{"core/taps", []string{"core", "core/fair", "core/intercept", "internal/wake"}},
 	{"core/...", []string{"core", "core/value"}},
 	{"bridges", []string{"core", "core/fair"}},
-	{"bridges/refusals", []string{"core", "golang.org/x/time/rate"}},
+	{"bridges/refusals", []string{"core", "core/value", "golang.org/x/time/rate"}},
 	{"bridges/clients", []string{"core", "bridges"}},
 	{"bridges/origins", nil},
 	{"bridges/internal/frame", []string{"core", "core/value", "internal/codec"}},

@@ -3,11 +3,9 @@ package amqp
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -36,7 +34,7 @@ func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	places := fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge())
 	return &Bridge{
-		front: front, opts: o, container: newUUID().String(), Conns: link.NewConns[*conn](),
+		front: front, opts: o, container: value.NewUUID().String(), Conns: link.NewConns[*conn](),
 		shared: link.Shared{Pools: o.Pools, Authority: a, Logger: o.Logger, Refusals: refusals.New(), Places: places},
 	}
 }
@@ -175,13 +173,3 @@ const authTimeout = 20 * time.Second
 
 // minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
 const minFrameSize = 512
-
-// newUUID returns a random UUID. It is not secret.
-func newUUID() value.UUID {
-	var u value.UUID
-	binary.BigEndian.PutUint64(u[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(u[8:], rand.Uint64())
-	u[6] = u[6]&0x0f | 0x40 // version 4
-	u[8] = u[8]&0x3f | 0x80
-	return u
-}

@@ -55,7 +55,7 @@ const maxLogged = 100
 // has further keys and values for the log. rejection is the condition for rejecting a delivery. An
 // error of a decoder counts as the client's fault.
 func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
-	tracking := newUUID()
+	tracking := value.NewUUID()
 	told := refusals.Told{Tracking: tracking.String(), Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
 	if l != nil {
 		about = append(about, "link", l.Number)
@@ -89,7 +89,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a.text = own
 	}
 	if code == core.LockLost {
-		a.text = fmt.Sprintf("%s Reference:%s,", a.text, newUUID())
+		a.text = fmt.Sprintf("%s Reference:%s,", a.text, value.NewUUID())
 	}
 	a.text = c.tail(a.text, tracking, addr)
 	return a, rejection

@@ -110,7 +110,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		terms.Filter = r.sessionFilters()
 		terms.Properties = value.Map{
 			{Key: value.Symbol(lockedUntil), Value: ticks(r.session.LockedUntil())},
-			{Key: value.Symbol(trackingID), Value: newUUID().String()},
+			{Key: value.Symbol(trackingID), Value: value.NewUUID().String()},
 		}
 	}
 	if !r.link.Accept(terms) {

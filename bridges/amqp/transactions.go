@@ -135,7 +135,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	if len(c.transactions) >= maxTransactions {
 		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, which is the limit: commit or roll back some of them.", maxTransactions), core.Address{})
 	}
-	id := newUUID()
+	id := value.NewUUID()
 	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.front.Begin(), ended: make(chan struct{})}
 	if c.transactions == nil {
 		c.transactions = make(map[string]*transaction)

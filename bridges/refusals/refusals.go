@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 const (
@@ -143,9 +144,7 @@ func NewID() string {
 }
 
 func NewTracking() string {
-	var id core.LockToken
-	_, _ = rand.Read(id[:])
-	return id.String()
+	return value.NewUUID().String()
 }
 
 func HTTPStatus(c core.Code) int { return answers[c].status }
