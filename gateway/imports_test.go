@@ -65,7 +65,7 @@ var arrows = []struct {
 	{"bridges/internal/link", []string{"core", "core/fair", "bridges", "bridges/refusals", "golang.org/x/sys/unix"}},
 	{"bridges/amqp/internal/...", []string{"core", "core/value", "bridges/amqp/internal/...", "core/fair"}},
 	{"bridges/amqp", []string{"core", "core/value", "internal/spelling", "bridges", "core/fair", "internal/turn", "bridges/refusals", "bridges/internal/link", "bridges/amqp/internal/...", "golang.org/x/sys/unix", "internal/wake"}},
-	{"bridges/https", []string{"core", "core/value", "internal/codec", "internal/spelling", "bridges", "core/fair", "internal/turn", "bridges/origins", "bridges/refusals", "bridges/internal/frame", "internal/wake"}},
+	{"bridges/https", []string{"core", "core/value", "internal/codec", "internal/spelling", "bridges", "core/fair", "internal/turn", "bridges/origins", "bridges/refusals", "bridges/internal/frame", "bridges/internal/link", "internal/wake"}},
 	{"bridges/webhooks", []string{"core", "core/value", "bridges", "core/fair", "bridges/refusals", "internal/wake", "github.com/hashicorp/golang-lru/v2/...", "golang.org/x/sync/semaphore"}},
 	{"bridges/remote", []string{"core", "core/auth", "core/fair", "core/value", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore", "internal/wake"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "internal/codec", "bridges", "core/fair", "internal/turn", "bridges/clients", "bridges/origins", "bridges/refusals", "bridges/internal/frame", "bridges/internal/link", "bridges/websocket/...", "github.com/gorilla/websocket"}},

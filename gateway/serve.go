@@ -352,7 +352,7 @@ func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler)
 		Process: b.process,
 	}).Routes())
 	web := https.New(over, b.directory, o)
-	b.metrics.Streams(web.Streams)
+	b.metrics.Streams(func() int { return len(web.All()) })
 	b.connected.Add(web)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, b.mux.HTTP()) })
 }

@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/origins"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
@@ -82,7 +82,7 @@ type Bridge struct {
 
 	refusals *refusals.Log
 
-	open sync.Map // event streams, by id: an openStream
+	*link.Conns[*events]
 }
 
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
@@ -92,7 +92,7 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
 		front: front, auth: auth, log: o.Logger, opts: o,
-		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, origins: origins.New(o.Origins), refusals: refusals.New(),
+		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, origins: origins.New(o.Origins), refusals: refusals.New(), Conns: link.NewConns[*events](),
 	}
 	for path, h := range o.Routes {
 		path = strings.ToLower(path)

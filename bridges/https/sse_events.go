@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
@@ -23,6 +24,8 @@ type events struct {
 	control  *http.ResponseController
 	id       core.Identity
 	address  core.Address
+	about    bridges.Connection
+	owner    *link.Owner // answers the bridge's link.Conns; the stream itself has no jobs
 	draining <-chan struct{}
 	closed   chan error // receives the reason when the broker or an operator ends the stream
 	expired  *time.Timer
@@ -47,7 +50,7 @@ func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address
 	s := &events{
 		w: w, control: http.NewResponseController(w), id: id, address: address, draining: bridges.Ending(r.Context()),
 		closed: make(chan error, 1), expired: time.NewTimer(core.Forever), beat: time.NewTimer(streamBeat),
-		memory: visitOf(r).memory, size: 1,
+		memory: visitOf(r).memory, size: 1, owner: link.New(func() {}, func(error) {}),
 	}
 	for _, g := range id {
 		if !g.Expires.IsZero() {

@@ -1,16 +1,14 @@
 package https
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
@@ -43,9 +41,13 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, c runtimeCall) e
 	defer closePlaces()
 	out := newEvents(w, r, c.id, c.address)
 	defer out.close()
-	about := describeStream(r, c.id, c.entity, q.mode)
-	b.open.Store(about.ID, openStream{about, out})
-	defer b.open.Delete(about.ID)
+	out.about = bridges.Connection{
+		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: c.id.Namespace(),
+		Policies: c.id.Policies(), Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
+		Links: []bridges.Link{bridges.Receiving(c.entity, q.mode, nil)},
+	}
+	b.Add(out)
+	defer b.Remove(out)
 	leave, err := b.auth.Enter(c.id, out.expel)
 	if err != nil {
 		return err
@@ -118,41 +120,9 @@ const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)
 
-type openStream struct {
-	bridges.Connection
-	events *events
-}
+// Owned implements link.Member, as do Describe and Evacuate.
+func (s *events) Owned() (id string, owner *link.Owner) { return s.about.ID, s.owner }
 
-func describeStream(r *http.Request, id core.Identity, entity string, mode core.ReceiveMode) bridges.Connection {
-	return bridges.Connection{
-		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: id.Namespace(),
-		Policies: id.Policies(), Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
-		Links: []bridges.Link{bridges.Receiving(entity, mode, nil)},
-	}
-}
+func (s *events) Describe() bridges.Connection { return s.about }
 
-func (b *Bridge) Streams() (n int) {
-	for range b.open.Range {
-		n++
-	}
-	return n
-}
-
-// Connections lists the oldest streams first.
-func (b *Bridge) Connections(context.Context) (all []bridges.Connection) {
-	for _, s := range b.open.Range {
-		all = append(all, s.(openStream).Connection)
-	}
-	slices.SortFunc(all, func(x, y bridges.Connection) int {
-		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
-	})
-	return all
-}
-
-func (b *Bridge) CloseConnection(id string) bool {
-	s, ok := b.open.Load(id)
-	if ok {
-		s.(openStream).events.expel(core.Refuse(core.Busy, "%s", bridges.ForcedText))
-	}
-	return ok
-}
+func (s *events) Evacuate(reason string) { s.expel(core.Refuse(core.Busy, "%s", reason)) }

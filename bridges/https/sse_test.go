@@ -342,7 +342,7 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 				if rest, ok := strings.CutPrefix(got, want); !ok || !trackingMember.MatchString(rest) {
 					t.Errorf("got %q, want %q and a tracking id", got, want)
 				}
-				if b.Streams() != 0 {
+				if len(b.All()) != 0 {
 					t.Error("the stream still counts")
 				}
 			})
@@ -382,7 +382,7 @@ func TestAClientThatIsStuckOrGoneEndsItsStream(t *testing.T) {
 				t.Errorf("%s: got %q after the client had left", mode, got)
 			}
 		}
-		if n := b.Streams(); n != 0 || len(f.queues["q"].waiting) != 0 {
+		if n := len(b.All()); n != 0 || len(f.queues["q"].waiting) != 0 {
 			t.Errorf("%d streams are open, %d receivers wait", n, len(f.queues["q"].waiting))
 		}
 	})
@@ -440,7 +440,7 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 				t.Errorf("%s: got Allow %q", c.method, w.Header().Get("Allow"))
 			}
 		}
-		if b.Streams() != 0 {
+		if len(b.All()) != 0 {
 			t.Error("a refused stream counts")
 		}
 	})
@@ -468,8 +468,8 @@ func TestStreamsAreLimited(t *testing.T) {
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
-		if text := refusedStream(t, b, three); !strings.Contains(text, "limit of 50 feeds") || b.Streams() != 2 {
-			t.Errorf("the third: got %s with %d open", text, b.Streams())
+		if text := refusedStream(t, b, three); !strings.Contains(text, "limit of 50 feeds") || len(b.All()) != 2 {
+			t.Errorf("the third: got %s with %d open", text, len(b.All()))
 		}
 		first.leave()
 		<-first.done
@@ -487,8 +487,8 @@ func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 		for range 3 {
 			listen(t, b, "/q/messages/stream", one)
 		}
-		if text := refusedStream(t, b, one); !strings.Contains(text, "used its share") || b.Streams() != 3 {
-			t.Errorf("the fourth: got %s with %d open", text, b.Streams())
+		if text := refusedStream(t, b, one); !strings.Contains(text, "used its share") || len(b.All()) != 3 {
+			t.Errorf("the fourth: got %s with %d open", text, len(b.All()))
 		}
 		if other, _ := listen(t, b, "/q/messages/stream", inNamespace(f, "two")); other.status != http.StatusOK {
 			t.Errorf("another namespace: got %d", other.status)
