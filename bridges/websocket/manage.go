@@ -215,7 +215,7 @@ type settings struct {
 }
 
 func readSettings(r *codec.Reader) (all settings, err error) {
-	err = readMap(r, func(name string) error {
+	err = frame.ReadMap(r, "a map", func(name string) error {
 		s := core.SettingNamed(name)
 		if s == nil {
 			return frame.Wrong("is not a setting")
@@ -247,7 +247,7 @@ func writeSettings(w codec.Writer, kind core.Kind, q *core.Settings) {
 }
 
 func readAccessRule(r *codec.Reader) (rule core.AccessRule, err error) {
-	err = readMap(r, func(name string) (err error) {
+	err = frame.ReadMap(r, "a map", func(name string) (err error) {
 		switch name {
 		case "KeyName":
 			rule.Name, err = frame.ReadText(r)

@@ -331,22 +331,3 @@ func readBool(r *codec.Reader) (bool, error) {
 	}
 	return r.Bool(), nil
 }
-
-// readMap calls member for each name; member must read the value. A repeated name is an error.
-func readMap(r *codec.Reader, member func(name string) error) error {
-	if k := r.Kind(); k != codec.Map {
-		return frame.Wrong("is %s: it must be a map", k)
-	}
-	var seen []string
-	for r.Open(); r.More(); {
-		name := string(r.Key())
-		if slices.Contains(seen, name) {
-			return frame.In(name, frame.Wrong("appears twice"))
-		}
-		seen = append(seen, name)
-		if err := member(name); err != nil {
-			return frame.In(name, err)
-		}
-	}
-	return nil
-}

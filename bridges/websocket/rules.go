@@ -13,7 +13,7 @@ import (
 // later.
 func readRule(r *codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
-	err = readMap(r, func(name string) (err error) {
+	err = frame.ReadMap(r, "a map", func(name string) (err error) {
 		switch name {
 		case "name":
 			rule.Name, err = frame.ReadText(r)
@@ -36,7 +36,7 @@ var readFilterKind = oneOf(choice[core.FilterKind]{"sql", core.SQLFilter}, choic
 
 func readFilter(r *codec.Reader) (f core.Filter, err error) {
 	kinded, correlated, worded := false, false, false
-	err = readMap(r, func(name string) (err error) {
+	err = frame.ReadMap(r, "a map", func(name string) (err error) {
 		switch name {
 		case "kind":
 			kinded = true
@@ -69,7 +69,7 @@ func readFilter(r *codec.Reader) (f core.Filter, err error) {
 
 func readCorrelation(r *codec.Reader) (*core.Correlation, error) {
 	c := new(core.Correlation)
-	return c, readMap(r, func(name string) (err error) {
+	return c, frame.ReadMap(r, "a map", func(name string) (err error) {
 		if name == "properties" {
 			c.Properties, err = frame.ReadProperties(r)
 			return err

@@ -144,7 +144,7 @@ var readOutcome = oneOf(choice[core.Outcome]{"complete", core.Complete}, choice[
 func readSettlement(r *codec.Reader) (s core.Settlement, err error) {
 	seen := map[string]bool{}
 	var why []core.Property
-	if err := readMap(r, func(name string) (err error) {
+	if err := frame.ReadMap(r, "a map", func(name string) (err error) {
 		seen[name] = true
 		switch name {
 		case "lockToken":

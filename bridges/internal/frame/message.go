@@ -22,36 +22,25 @@ var bodies = map[string]func(m *core.Message, r *codec.Reader) error{
 }
 
 func ReadMessage(r *codec.Reader) (*core.Message, error) {
-	if k := r.Kind(); k != codec.Map {
-		return nil, Wrong("is %s: it must be a map with a message", k)
-	}
 	m := &core.Message{Body: core.Body{Kind: core.BodyNone}}
-	var broker, properties bool
 	body := ""
-	for r.Open(); r.More(); {
-		name := string(r.Key())
-		var err error
+	if err := ReadMap(r, "a map with a message", func(name string) (err error) {
 		read := bodies[name]
 		switch {
-		case name == "broker" && !broker:
-			broker = true
-			err = readBroker(r, m)
-		case name == "properties" && !properties:
-			properties = true
+		case name == "broker":
+			return readBroker(r, m)
+		case name == "properties":
 			m.Properties, err = ReadProperties(r)
-		case name == "broker" || name == "properties" || read != nil && body == name:
-			err = Wrong("appears twice")
+			return err
 		case read == nil:
-			err = Wrong("is not a member of a message: use broker, properties and one of text, json, binary, value and sequence")
+			return Wrong("is not a member of a message: use broker, properties and one of text, json, binary, value and sequence")
 		case body != "":
-			err = Wrong("is a second body: the message already has %s", body)
-		default:
-			body, m.Body.Kind = name, core.BodyData
-			err = read(m, r)
+			return Wrong("is a second body: the message already has %s", body)
 		}
-		if err != nil {
-			return nil, In(name, err)
-		}
+		body, m.Body.Kind = name, core.BodyData
+		return read(m, r)
+	}); err != nil {
+		return nil, err
 	}
 	if !m.Has(core.FieldContentType, m.ContentType) {
 		switch body {

@@ -405,6 +405,26 @@ func ReadList[T any](r *codec.Reader, what string, read func(*codec.Reader) (T, 
 	return all, nil
 }
 
+// ReadMap calls member for each name; member must read the value. A repeated name is an error.
+func ReadMap(r *codec.Reader, what string, member func(name string) error) error {
+	if k := r.Kind(); k != codec.Map {
+		return Wrong("is %s: it must be %s", k, what)
+	}
+	var few [8]string
+	seen := few[:0]
+	for r.Open(); r.More(); {
+		name := string(r.Key())
+		if slices.Contains(seen, name) {
+			return In(name, Wrong("appears twice"))
+		}
+		seen = append(seen, name)
+		if err := member(name); err != nil {
+			return In(name, err)
+		}
+	}
+	return nil
+}
+
 // readPair decodes a list of two elements. For other input, the error has the text wrong.
 func readPair(r *codec.Reader, depth int, wrong string) (pair [2]any, err error) {
 	if r.Kind() != codec.List {
