@@ -24,7 +24,7 @@ func compileAction(t testing.TB, action string, parameters core.Properties) *Rul
 func TestActionsOnUserProperties(t *testing.T) {
 	t.Parallel()
 	timeSpan := func(ticks int64) value.Described {
-		return value.Described{Descriptor: value.Symbol(descriptorTimeSpan), Value: ticks}
+		return value.Described{Descriptor: value.DescriptorTimeSpan, Value: ticks}
 	}
 	for _, c := range []struct {
 		action string
@@ -105,12 +105,12 @@ func TestActionsOnUserProperties(t *testing.T) {
 		{"SET at = 'never'", "at", "never"},
 		{"SET at = 5", "at", int64(5)},
 		{"SET at = offset", "at", value.TimestampOf(testTime)},
-		{"SET offset = '1970-01-01T00:00:00.0000001Z'", "offset", value.Described{Descriptor: value.Symbol(descriptorDateTimeOffset), Value: int64(unixEpochTicks + 1)}},
+		{"SET offset = '1970-01-01T00:00:00.0000001Z'", "offset", value.Described{Descriptor: value.DescriptorDateTimeOffset, Value: int64(unixEpochTicks + 1)}},
 		{"SET offset = 'x'", "offset", "x"},
 		{"SET span = '00:01:00'", "span", timeSpan(600_000_000)},
 		{"SET span = 'x'", "span", "x"},
 		{"SET span = 5", "span", int64(5)},
-		{"SET uri = 'http://y/'", "uri", value.Described{Descriptor: value.Symbol(descriptorURI), Value: "http://y/"}},
+		{"SET uri = 'http://y/'", "uri", value.Described{Descriptor: value.DescriptorURI, Value: "http://y/"}},
 		{"SET uri = 5", "uri", int64(5)},
 		{"SET odd = 5", "odd", int64(5)},
 		{"SET dec = 5", "dec", int64(5)},

@@ -67,7 +67,7 @@ func (d datum) encode(dst []byte) []byte {
 	case instant:
 		return value.AppendTimestamp(dst, value.TimestampOf(timeOf(d.int())))
 	case span:
-		return value.AppendInt64(appendDescriptor(dst, descriptorTimeSpan), d.int())
+		return value.AppendInt64(appendDescriptor(dst, value.DescriptorTimeSpan), d.int())
 	case guid:
 		return value.AppendUUID(dst, value.UUID([]byte(d.text)))
 	case binary:
@@ -80,16 +80,16 @@ func (d datum) encode(dst []byte) []byte {
 }
 
 // cutDescriptor returns the symbol of a described value, or "", and the value inside it.
-func cutDescriptor(described []byte) (symbol string, inner []byte) {
+func cutDescriptor(described []byte) (symbol value.Symbol, inner []byte) {
 	descriptor, inner, err := value.ReadRaw(described[1:])
 	if err != nil {
 		return "", nil
 	}
 	raw, _, _ := value.ReadSymbol(descriptor)
-	return value.Alias(raw), inner
+	return value.Symbol(value.Alias(raw)), inner
 }
 
-func appendDescriptor(dst []byte, symbol string) []byte {
+func appendDescriptor(dst []byte, symbol value.Symbol) []byte {
 	const described = 0x00 // AMQP 1.0 §1.2: the constructor of a described value
 	return value.AppendSymbol(append(dst, described), symbol)
 }
@@ -131,13 +131,13 @@ func (d datum) encodeAs(dst, old []byte) (out []byte, ok bool) {
 // encodeDescribed does what encodeAs does, for an old value that is encoded as one of .NET's types.
 func (d datum) encodeDescribed(dst, old []byte) (out []byte, ok bool) {
 	switch symbol, _ := cutDescriptor(old); symbol {
-	case descriptorTimeSpan:
+	case value.DescriptorTimeSpan:
 		d, ok = d.as(span)
 		return d.encode(dst), ok
-	case descriptorDateTimeOffset:
+	case value.DescriptorDateTimeOffset:
 		d, ok = d.as(instant)
 		return value.AppendInt64(appendDescriptor(dst, symbol), d.int()+unixEpochTicks), ok
-	case descriptorURI:
+	case value.DescriptorURI:
 		return value.AppendString(appendDescriptor(dst, symbol), d.text), d.kind == text
 	}
 	return dst, false

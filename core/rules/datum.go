@@ -40,16 +40,9 @@ type datum struct {
 // year 1, this package counts them from 1970.
 const (
 	tick           = 100 * time.Nanosecond
-	ticksPerSecond = int64(time.Second / tick)
+	ticksPerSecond = int64(value.TicksPerSecond)
 	ticksPerMilli  = int64(time.Millisecond / tick)
 	unixEpochTicks = 621_355_968_000_000_000
-)
-
-const (
-	descriptorTimeSpan       = "com.microsoft:timespan"
-	descriptorURI            = "com.microsoft:uri"
-	descriptorDateTimeOffset = "com.microsoft:datetime-offset"
-	descriptorDateTime       = string(value.DescriptorDateTime)
 )
 
 func booleanOf(b bool) datum {
@@ -162,13 +155,13 @@ func decodeDescribed(raw []byte) datum {
 		return unknown
 	}
 	switch d := decode(inner); {
-	case symbol == descriptorTimeSpan && d.kind == integer:
+	case symbol == value.DescriptorTimeSpan && d.kind == integer:
 		return spanOf(d.int())
-	case symbol == descriptorDateTimeOffset && d.kind == integer:
+	case symbol == value.DescriptorDateTimeOffset && d.kind == integer:
 		return instantOf(d.int() - unixEpochTicks)
-	case symbol == descriptorURI && d.kind == text:
+	case symbol == value.DescriptorURI && d.kind == text:
 		return d
-	case symbol == descriptorDateTime && d.kind == text:
+	case symbol == value.DescriptorDateTime && d.kind == text:
 		if t, _, err := value.ParseDateTime(d.text); err == nil {
 			return setInstantOf(t)
 		}
