@@ -2,7 +2,6 @@
 package bridges
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -58,13 +57,6 @@ func (l *Link) SessionID() string {
 }
 
 const ForcedText = "An operator has closed the connection. Connect again."
-
-type Census interface {
-	Connections(ctx context.Context) []Connection
-	// CloseConnection closes the connection with this id, and tells the client ForcedText. It returns
-	// false if there is no such connection. Calls in flight may finish first.
-	CloseConnection(id string) bool
-}
 
 func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	if *option <= 0 {

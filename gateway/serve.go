@@ -277,12 +277,12 @@ func (b *backend) serveAMQP(front *rungroup.Group) *amqp.Bridge {
 		MaxUnsettled:      b.c.AMQP.MaxUnsettled,
 		MaxFrameSize:      uint32(b.c.AMQP.MaxFrameSize),
 		Pools:             b.pools.Pools,
+		Clients:           b.connected,
 		DrainGrace:        b.grace(),
 
 		StrictTransactions: limits.Tier != "",
 	})
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, b.mux.AMQP()) })
-	b.connected.Add(bridge)
 	return bridge
 }
 
@@ -301,7 +301,7 @@ func (b *backend) serveWebSocket(front *rungroup.Group, bridge *amqp.Bridge) (tu
 		DrainGrace:     b.grace(),
 	})
 	front.Go("websocket", n.Run)
-	b.metrics.Clients(b.connected.Closed, bridge, n)
+	b.metrics.Clients(b.connected.Closed, b.connected.Recent)
 	return t, n
 }
 
@@ -321,7 +321,7 @@ func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler)
 	over, files, lostAt := b.seen("https"), client.New(), b.lostAt
 	b.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: b.taken.Hooks(), Budget: b.pools.Budget, Logger: b.log})
 	o := https.Options{
-		Logger: b.log, Plain: b.c.MayBePlain, Origins: b.c.CORSOrigins, Grace: b.grace(), Pools: b.pools.Pools,
+		Logger: b.log, Plain: b.c.MayBePlain, Origins: b.c.CORSOrigins, Grace: b.grace(), Pools: b.pools.Pools, Clients: b.connected,
 		Answered: b.metrics.HTTP(), Context: b.traces.Requests(),
 		Degraded: func() string {
 			return cmp.Or(b.pools.degraded(), unreached(b.remotes.all, b.pushes.list(), b.namespaces.openBreakers()))
@@ -352,8 +352,6 @@ func (b *backend) serveHTTPS(front *rungroup.Group, tunnel, native http.Handler)
 		Process: b.process,
 	}).Routes())
 	web := https.New(over, b.directory, o)
-	b.metrics.Streams(func() int { return len(web.All()) })
-	b.connected.Add(web)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, b.mux.HTTP()) })
 }
 

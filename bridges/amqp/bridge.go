@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
@@ -26,15 +27,13 @@ type Bridge struct {
 	container string
 	shared    link.Shared
 	crowded   bridges.Warnings
-
-	*link.Conns[*conn]
 }
 
 func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	places := fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge())
 	return &Bridge{
-		front: front, opts: o, container: value.NewUUID().String(), Conns: link.NewConns[*conn](),
+		front: front, opts: o, container: value.NewUUID().String(),
 		shared: link.Shared{Pools: o.Pools, Authority: a, Logger: o.Logger, Refusals: refusals.New(), Places: places},
 	}
 }
@@ -85,7 +84,7 @@ func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 		return nil, core.Refuse(core.QuotaExceeded, "This gateway has %d AMQP connections, which is the limit: close some, or raise the setting amqp.max-connections.", b.opts.MaxConnections)
 	}
 	c := newConn(b, nc)
-	b.Add(c)
+	b.opts.Clients.Add(c)
 	c.Log.Debug("connection opened")
 	return c, nil
 }
@@ -97,7 +96,7 @@ func (b *Bridge) dismiss(c *conn, err *error) {
 	} else {
 		c.Log.Debug("connection closed", "err", *err)
 	}
-	defer b.Remove(c)
+	defer b.opts.Clients.Remove(c)
 	c.dispose()
 }
 
@@ -132,6 +131,7 @@ type Options struct {
 	// properties of settlements in flight; default 64 MiB. At the limit the bridge stops reading.
 	MaxMessageBytes int64
 	fair.Pools
+	Clients *clients.Registry // of open connections; default: one of the bridge's own
 
 	IdleTimeout      time.Duration // announced to the client; a connection that is silent for twice this time is closed; default 120 s
 	HandshakeTimeout time.Duration // from the start of the connection until the client's open; default 20 s
@@ -155,6 +155,7 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.WriteTimeout, 30*time.Second)
 	bridges.Default(&o.DrainGrace, 10*time.Second)
 	o.Pools.Default()
+	o.Clients = cmp.Or(o.Clients, &clients.Registry{})
 	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)
 	return o

@@ -65,7 +65,7 @@ func TestAPauseOfABrowserEndsOnce(t *testing.T) {
 		p.browse(0, "plain", wire.SenderSettled)
 		p.flowTo(0, 0, 0, 3, false)
 		synctest.Wait()
-		c := b.All()[0]
+		c := slices.Collect(b.opts.Clients.All())[0].(*conn)
 		busy := make(chan bool)
 		for paused := false; !paused; {
 			time.Sleep(time.Millisecond)

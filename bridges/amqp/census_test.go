@@ -12,7 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/internal/link"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -29,7 +29,7 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 	t.Parallel()
 	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		bridge := New(s.Broker, &fakeAuthority{}, Options{})
-		if got := bridge.Connections(t.Context()); got != nil {
+		if got := bridge.opts.Clients.Census(t.Context()); got != nil {
 			t.Errorf("without connections: got %+v", got)
 		}
 		var served sync.WaitGroup
@@ -58,7 +58,7 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 		await[*wire.Attach](p)
 		p.attach(4, wire.RoleSender, "$cbs")
 
-		got := bridge.Connections(t.Context())
+		got := bridge.opts.Clients.Census(t.Context())
 		if len(got) != 2 || len(got[0].ID) != 16 || len(got[1].ID) != 16 || got[0].ID == got[1].ID {
 			t.Fatalf("got %+v", got)
 		}
@@ -81,7 +81,7 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 		_ = fresh.nc.Close()
 		_ = p.nc.Close()
 		served.Wait()
-		if got := bridge.Connections(t.Context()); got != nil {
+		if got := bridge.opts.Clients.Census(t.Context()); got != nil {
 			t.Errorf("after the end: got %+v", got)
 		}
 	})
@@ -98,27 +98,27 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		stuck := newConn(bridge, there)
 		release := make(chan struct{})
 		go stuck.Owner.Do(func() { <-release; stuck.Owner.Stop() }) // jobs do not block; this one does
-		bridge.Add(stuck)
+		bridge.opts.Clients.Add(stuck)
 		synctest.Wait()
 		began := time.Now()
-		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != link.CensusTimeout {
-			t.Errorf("got %+v after %v, want one connection after %v", got, time.Since(began), link.CensusTimeout)
+		if got := bridge.opts.Clients.Census(t.Context()); len(got) != 1 || time.Since(began) != clients.CensusTimeout {
+			t.Errorf("got %+v after %v, want one connection after %v", got, time.Since(began), clients.CensusTimeout)
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan struct{})
-		go func() { defer close(first); bridge.Connections(t.Context()) }()
+		go func() { defer close(first); bridge.opts.Clients.Census(t.Context()) }()
 		synctest.Wait()
 		cancel()
-		if got := bridge.Connections(ctx); got != nil {
+		if got := bridge.opts.Clients.Census(ctx); got != nil {
 			t.Errorf("while there is another census: got %+v, want nothing", got)
 		}
 		<-first
 
 		began = time.Now()
-		bridge.Add(stuck)
+		bridge.opts.Clients.Add(stuck)
 		go func() { time.Sleep(time.Second); close(release) }()
-		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != time.Second {
+		if got := bridge.opts.Clients.Census(t.Context()); len(got) != 1 || time.Since(began) != time.Second {
 			t.Errorf("got %+v after %v, want one connection after a second", got, time.Since(began))
 		}
 		stuck.Dispose(func() {})
@@ -152,7 +152,7 @@ func TestACensusWhileConnectionsComeAndGo(t *testing.T) {
 	for range 2 {
 		counting.Go(func() {
 			for ctx.Err() == nil {
-				bridge.Connections(ctx)
+				bridge.opts.Clients.Census(ctx)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestACensusWhileConnectionsComeAndGo(t *testing.T) {
 	served.Wait()
 	cancel()
 	counting.Wait()
-	if got := bridge.Connections(t.Context()); got != nil {
+	if got := bridge.opts.Clients.Census(t.Context()); got != nil {
 		t.Errorf("got %+v, want none", got)
 	}
 }

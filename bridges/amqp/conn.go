@@ -230,8 +230,6 @@ func (c *conn) Panicked() {
 
 const maxProduct = 256
 
-var _ bridges.Census = (*Bridge)(nil)
-
 func (c *conn) Evacuate(reason string) { c.drain(reason) }
 
 func (c *conn) Describe() bridges.Connection {

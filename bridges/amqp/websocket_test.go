@@ -88,7 +88,7 @@ func TestConnectionsInWebSocketsEndAsOverTCP(t *testing.T) { // not parallel: it
 				NextIncomingID: value.Some(uint32(0)), IncomingWindow: 1<<31 - 1, OutgoingWindow: 1,
 				Handle: value.Some(uint32(0)), DeliveryCount: value.Some(uint32(0)), LinkCredit: value.Some(uint32(1_000_000)),
 			})
-			for len(bridge.Connections(t.Context())) > 0 { // it may do so for a while
+			for len(bridge.opts.Clients.Census(t.Context())) > 0 { // it may do so for a while
 				runtime.Gosched()
 			}
 		},
@@ -132,7 +132,7 @@ func TestTheCensusNamesTheWebSocket(t *testing.T) {
 	addr, stop := tunnelTo(t, bridge)
 	p := inWebSocket(t, addr)
 	p.open()
-	all := bridge.Connections(t.Context())
+	all := bridge.opts.Clients.Census(t.Context())
 	if len(all) != 1 || all[0].Protocol != "amqp over websocket" || all[0].Peer != p.nc.LocalAddr().String() {
 		t.Errorf("got %+v", all)
 	}
@@ -150,8 +150,8 @@ func TestAConnectionIsClosedOnRequest(t *testing.T) {
 	p.open()
 	p.attach(0, wire.RoleSender, "q1")
 	await[*wire.Flow](p)
-	id := bridge.Connections(t.Context())[0].ID
-	if bridge.CloseConnection("another") || !bridge.CloseConnection(id) {
+	id := bridge.opts.Clients.Census(t.Context())[0].ID
+	if bridge.opts.Clients.Evacuate("another") || !bridge.opts.Clients.Evacuate(id) {
 		t.Error("CloseConnection does not know which connections there are")
 	}
 	if c := await[*wire.Close](p); c == nil || c.Error == nil || c.Error.Condition != wire.CondConnectionForced || c.Error.Description != bridges.ForcedText {

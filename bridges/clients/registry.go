@@ -4,6 +4,7 @@ package clients
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -14,36 +15,113 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-const censusTime = 5 * time.Second
+// CensusTimeout is how long a census waits for connections that do not answer.
+const CensusTimeout = 2 * time.Second
 
-// Count may return a result of this age, because counting interrupts each connection's goroutine.
-const countAge = 5 * time.Second
+// Recent may return a census of this age, because a census interrupts each connection's goroutine.
+const recentAge = 5 * time.Second
 
+// Registry has the connections of all bridges. The zero value works.
 type Registry struct {
 	// Home is the ID of the gateway's own namespace, whose managers operate the gateway. They see
 	// the connections of all namespaces; other managers see only connections of their namespace.
 	Home string
 	Log  *slog.Logger // may be nil
 
-	mu       sync.Mutex
-	censuses []bridges.Census
-	closed   atomic.Int64
+	open   sync.Map // each Member is a key
+	begin  sync.Once
+	asking chan struct{} // holds an element during a census
+	closed atomic.Int64
 
-	counting sync.Mutex
-	counted  time.Time
-	counts   map[string]int // by protocol
+	mu     sync.Mutex
+	taken  time.Time
+	recent []bridges.Connection
 }
 
-func (c *Registry) Add(bridge bridges.Census) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.censuses = append(c.censuses, bridge)
+// Member is a connection. Its owner runs Describe and Evacuate as jobs, one at a time.
+type Member interface {
+	// Owned returns the connection's id in the log, and its owner. Neither changes.
+	Owned() (id string, owner Owner)
+	Describe() bridges.Connection
+	// Evacuate begins to close the connection, and tells the client the reason. Calls in flight may
+	// finish first.
+	Evacuate(reason string)
 }
 
-func (c *Registry) all() []bridges.Census {
+type Owner interface {
+	Post(job func()) // runs the job in another goroutine
+	Ended() <-chan struct{}
+}
+
+func (c *Registry) Add(m Member) { c.open.Store(m, nil) }
+
+func (c *Registry) Remove(m Member) { c.open.Delete(m) }
+
+func (c *Registry) All() iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		c.open.Range(func(m, _ any) bool { return yield(m.(Member)) })
+	}
+}
+
+// Census lists all connections, the oldest first. It leaves out a connection whose owner has not
+// answered when ctx ends, or after CensusTimeout. Censuses are taken one at a time.
+func (c *Registry) Census(ctx context.Context) (all []bridges.Connection) {
+	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
+	defer cancel()
+	c.begin.Do(func() { c.asking = make(chan struct{}, 1) })
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return nil
+	}
+	answers := map[Owner]chan bridges.Connection{}
+	for m := range c.All() {
+		answer := make(chan bridges.Connection, 1) // buffered, so that no owner blocks
+		_, owner := m.Owned()
+		answers[owner] = answer
+		owner.Post(func() { answer <- m.Describe() })
+	}
+	for owner, answer := range answers {
+		select {
+		case told := <-answer:
+			all = append(all, told)
+			continue
+		case <-owner.Ended():
+		case <-ctx.Done():
+		}
+		select { // the answer may have arrived just before ctx ended
+		case told := <-answer:
+			all = append(all, told)
+		default:
+		}
+	}
+	slices.SortFunc(all, func(x, y bridges.Connection) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
+	})
+	return all
+}
+
+// Recent returns a census that may be recentAge old. The caller must not change it.
+func (c *Registry) Recent(ctx context.Context) []bridges.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.censuses)
+	if c.taken.IsZero() || time.Since(c.taken) >= recentAge {
+		c.recent, c.taken = c.Census(context.WithoutCancel(ctx)), time.Now()
+	}
+	return c.recent
+}
+
+// Evacuate closes the connection with this id, and tells the client bridges.ForcedText. It returns
+// false if there is no such connection.
+func (c *Registry) Evacuate(id string) bool {
+	for m := range c.All() {
+		if of, owner := m.Owned(); of == id {
+			owner.Post(func() { m.Evacuate(bridges.ForcedText) })
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Registry) IsOperator(id core.Identity) bool {
@@ -56,22 +134,15 @@ func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges
 	if err := id.Check(core.Manage, "", time.Now()); err != nil {
 		return nil, err
 	}
-	var all []bridges.Connection
-	c.ask(ctx, id, func(_ bridges.Census, found []bridges.Connection) { all = append(all, found...) })
-	return all, nil
+	return c.visible(ctx, id), nil
 }
 
-// ask calls f for each bridge, with those of its connections that id may see.
-func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Census, []bridges.Connection)) {
-	ctx, cancel := context.WithTimeout(ctx, censusTime)
-	defer cancel()
-	for _, census := range c.all() {
-		found := census.Connections(ctx)
-		if !c.IsOperator(id) {
-			found = slices.DeleteFunc(found, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
-		}
-		f(census, found)
+func (c *Registry) visible(ctx context.Context, id core.Identity) []bridges.Connection {
+	all := c.Census(ctx)
+	if !c.IsOperator(id) {
+		all = slices.DeleteFunc(all, func(o bridges.Connection) bool { return o.Namespace != id.Namespace() })
 	}
+	return all
 }
 
 // Holders returns the connections to this gateway that have locked sessions of an entity, by
@@ -81,55 +152,39 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 		return nil, err
 	}
 	holders := map[core.SessionKey]bridges.Connection{}
-	c.ask(ctx, id, func(_ bridges.Census, found []bridges.Connection) {
-		for _, o := range found {
-			for _, l := range o.Links {
-				if l.Session != nil && o.Namespace == id.Namespace() && core.FoldName(core.ResourcePath(l.Entity)) == core.FoldName(entity) {
-					holders[core.KeyOfSession(*l.Session)] = o
-				}
+	for _, o := range c.visible(ctx, id) {
+		for _, l := range o.Links {
+			if l.Session != nil && o.Namespace == id.Namespace() && core.FoldName(core.ResourcePath(l.Entity)) == core.FoldName(entity) {
+				holders[core.KeyOfSession(*l.Session)] = o
 			}
 		}
-	})
+	}
 	return holders, nil
 }
 
 // Close closes the connection with this id, and returns its description. Calls in flight may finish
 // first. The error is NotFound if id has no right to see the connection.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
-	if err := id.Check(core.Manage, "", time.Now()); err != nil {
+	found, err := c.Connections(ctx, id)
+	if err != nil {
 		return bridges.Connection{}, err
 	}
-	var closed *bridges.Connection
-	c.ask(ctx, id, func(census bridges.Census, found []bridges.Connection) {
-		at := slices.IndexFunc(found, func(o bridges.Connection) bool { return o.ID == connection })
-		if at >= 0 && census.CloseConnection(connection) {
-			closed = &found[at]
-		}
-	})
-	if closed == nil {
+	at := slices.IndexFunc(found, func(o bridges.Connection) bool { return o.ID == connection })
+	if at < 0 || !c.Evacuate(connection) {
 		return bridges.Connection{}, core.Refuse(core.NotFound, "This gateway has no connection '%.40s'. It may have ended.", connection)
 	}
+	closed := found[at]
 	c.closed.Add(1)
 	cmp.Or(c.Log, slog.Default()).Info("connection closed by an operator", "conn", closed.ID, "peer", closed.Peer, "namespace", closed.Namespace, "product", closed.Product, "policy", id[0].Policy)
-	return *closed, nil
+	return closed, nil
 }
 
-// Count counts the connections in all namespaces, by protocol. The result may be countAge old.
+// Count counts the connections of a recent census by protocol.
 func (c *Registry) Count(ctx context.Context) map[string]int {
-	c.counting.Lock()
-	defer c.counting.Unlock()
-	if c.counts != nil && time.Since(c.counted) < countAge {
-		return c.counts
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), censusTime)
-	defer cancel()
 	counts := map[string]int{}
-	for _, census := range c.all() {
-		for _, o := range census.Connections(ctx) {
-			counts[o.Protocol]++
-		}
+	for _, o := range c.Recent(ctx) {
+		counts[o.Protocol]++
 	}
-	c.counts, c.counted = counts, time.Now()
 	return counts
 }
 

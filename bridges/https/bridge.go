@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/internal/link"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/origins"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
@@ -28,6 +28,7 @@ type Options struct {
 	// besides the gateway's own host. For its patterns see origins.Check.
 	Origins []string
 	fair.Pools
+	Clients *clients.Registry // of open event streams; default: one of the bridge's own
 	// Grace is how long requests in flight may continue after the end of Serve's ctx; 0 means 10 s.
 	Grace time.Duration
 	// Routes are handlers by path, tried before the bridge's own. The path begins with a slash. Letter
@@ -81,18 +82,17 @@ type Bridge struct {
 	origins origins.List
 
 	refusals *refusals.Log
-
-	*link.Conns[*events]
 }
 
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.Grace, defaultGrace)
 	o.Pools.Default()
+	o.Clients = cmp.Or(o.Clients, &clients.Registry{})
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
 		front: front, auth: auth, log: o.Logger, opts: o,
-		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, origins: origins.New(o.Origins), refusals: refusals.New(), Conns: link.NewConns[*events](),
+		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, origins: origins.New(o.Origins), refusals: refusals.New(),
 	}
 	for path, h := range o.Routes {
 		path = strings.ToLower(path)

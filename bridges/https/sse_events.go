@@ -25,7 +25,7 @@ type events struct {
 	id       core.Identity
 	address  core.Address
 	about    bridges.Connection
-	owner    *link.Owner // answers the bridge's link.Conns; the stream itself has no jobs
+	owner    *link.Owner // answers censuses; the stream itself has no jobs
 	draining <-chan struct{}
 	closed   chan error // receives the reason when the broker or an operator ends the stream
 	expired  *time.Timer

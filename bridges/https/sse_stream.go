@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/internal/link"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
@@ -46,8 +46,8 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, c runtimeCall) e
 		Policies: c.id.Policies(), Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
 		Links: []bridges.Link{bridges.Receiving(c.entity, q.mode, nil)},
 	}
-	b.Add(out)
-	defer b.Remove(out)
+	b.opts.Clients.Add(out)
+	defer b.opts.Clients.Remove(out)
 	leave, err := b.auth.Enter(c.id, out.expel)
 	if err != nil {
 		return err
@@ -118,10 +118,8 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 
 const maxProduct = 200
 
-var _ bridges.Census = (*Bridge)(nil)
-
-// Owned implements link.Member, as do Describe and Evacuate.
-func (s *events) Owned() (id string, owner *link.Owner) { return s.about.ID, s.owner }
+// Owned implements clients.Member, as do Describe and Evacuate.
+func (s *events) Owned() (id string, owner clients.Owner) { return s.about.ID, s.owner }
 
 func (s *events) Describe() bridges.Connection { return s.about }
 

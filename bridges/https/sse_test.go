@@ -325,9 +325,9 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 				f.tokens["brief"] = core.Grant{Rights: core.Listen, Expires: time.Now().Add(time.Hour)}
 				l, drain := listen(t, b, "/q/messages/stream?mode="+c.mode, "Authorization: SharedAccessSignature brief")
 				l.take()
-				if open := b.Connections(t.Context()); len(open) != 1 || open[0].Protocol != "event stream" || open[0].Links[0].Entity != "q" || b.CloseConnection("another") {
+				if open := b.opts.Clients.Census(t.Context()); len(open) != 1 || open[0].Protocol != "event stream" || open[0].Links[0].Entity != "q" || b.opts.Clients.Evacuate("another") {
 					t.Errorf("open: got %+v", open)
-				} else if name == "closed" && !b.CloseConnection(open[0].ID) {
+				} else if name == "closed" && !b.opts.Clients.Evacuate(open[0].ID) {
 					t.Error("it cannot be closed")
 				}
 				func() {
@@ -342,7 +342,7 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 				if rest, ok := strings.CutPrefix(got, want); !ok || !trackingMember.MatchString(rest) {
 					t.Errorf("got %q, want %q and a tracking id", got, want)
 				}
-				if len(b.All()) != 0 {
+				if len(b.opts.Clients.Census(t.Context())) != 0 {
 					t.Error("the stream still counts")
 				}
 			})
@@ -382,7 +382,7 @@ func TestAClientThatIsStuckOrGoneEndsItsStream(t *testing.T) {
 				t.Errorf("%s: got %q after the client had left", mode, got)
 			}
 		}
-		if n := len(b.All()); n != 0 || len(f.queues["q"].waiting) != 0 {
+		if n := len(b.opts.Clients.Census(t.Context())); n != 0 || len(f.queues["q"].waiting) != 0 {
 			t.Errorf("%d streams are open, %d receivers wait", n, len(f.queues["q"].waiting))
 		}
 	})
@@ -440,7 +440,7 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 				t.Errorf("%s: got Allow %q", c.method, w.Header().Get("Allow"))
 			}
 		}
-		if len(b.All()) != 0 {
+		if len(b.opts.Clients.Census(t.Context())) != 0 {
 			t.Error("a refused stream counts")
 		}
 	})
@@ -468,8 +468,8 @@ func TestStreamsAreLimited(t *testing.T) {
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
-		if text := refusedStream(t, b, three); !strings.Contains(text, "limit of 50 feeds") || len(b.All()) != 2 {
-			t.Errorf("the third: got %s with %d open", text, len(b.All()))
+		if text := refusedStream(t, b, three); !strings.Contains(text, "limit of 50 feeds") || len(b.opts.Clients.Census(t.Context())) != 2 {
+			t.Errorf("the third: got %s with %d open", text, len(b.opts.Clients.Census(t.Context())))
 		}
 		first.leave()
 		<-first.done
@@ -487,8 +487,8 @@ func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 		for range 3 {
 			listen(t, b, "/q/messages/stream", one)
 		}
-		if text := refusedStream(t, b, one); !strings.Contains(text, "used its share") || len(b.All()) != 3 {
-			t.Errorf("the fourth: got %s with %d open", text, len(b.All()))
+		if text := refusedStream(t, b, one); !strings.Contains(text, "used its share") || len(b.opts.Clients.Census(t.Context())) != 3 {
+			t.Errorf("the fourth: got %s with %d open", text, len(b.opts.Clients.Census(t.Context())))
 		}
 		if other, _ := listen(t, b, "/q/messages/stream", inNamespace(f, "two")); other.status != http.StatusOK {
 			t.Errorf("another namespace: got %d", other.status)

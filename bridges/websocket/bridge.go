@@ -38,20 +38,17 @@ type Bridge struct {
 	upgrader *upgrader
 	shared   link.Shared
 	*connGroup
-	*link.Conns[*conn]
 }
 
 // New returns a Bridge. It serves until the context of its method Run ends.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	places := fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge())
-	bridge := &Bridge{
-		front: front, opts: o, Conns: link.NewConns[*conn](),
+	return &Bridge{
+		front: front, opts: o,
 		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), connGroup: newConnGroup(),
 		shared: link.Shared{Pools: o.Pools, Authority: auth, Logger: o.Logger, Refusals: refusals.New(), Places: places},
 	}
-	bridge.opts.Clients.Add(bridge)
-	return bridge
 }
 
 // ServeHTTP returns before the connection ends, so that net/http frees the memory of the request.
@@ -66,7 +63,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		encoding = codec.MessagePack
 	}
 	c := newConn(b, ws, in, encoding, r)
-	b.Add(c)
+	b.opts.Clients.Add(c)
 	go b.serve(c)
 }
 
@@ -83,7 +80,7 @@ func (b *Bridge) enter() (refusal string) {
 
 func (b *Bridge) serve(c *conn) {
 	defer b.done()
-	defer b.Remove(c)
+	defer b.opts.Clients.Remove(c)
 	defer c.dispose()
 	err := c.run(b.ctx)
 	c.Log.Debug("connection closed", "err", err)
@@ -95,9 +92,7 @@ type Options struct {
 	// Origins are the origins of web pages that may connect, besides the gateway's own host. For their
 	// patterns see origins.Check.
 	Origins []string
-	// Clients is the registry to which the bridge adds its connections. The default is a registry for
-	// this bridge alone.
-	Clients *clients.Registry
+	Clients *clients.Registry // of open connections; default: one of the bridge's own
 	// Within converts an operator's grant for all namespaces into a grant for the given namespace. If
 	// Within is nil, clients cannot choose a namespace.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)

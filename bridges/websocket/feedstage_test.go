@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -47,7 +48,7 @@ func TestAFeedEndsWhileItsSessionDelivers(t *testing.T) {
 		h.bridge.front = intercept.New(&intercept.Space{Broker: h.broker, Admin: h.broker}, &stage)
 		p := h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "s", "session": "1"})
-		c := h.bridge.All()[0]
+		c := slices.Collect(h.bridge.opts.Clients.All())[0].(*conn)
 		ended := make(chan struct{})
 		stage.meantime = func() {
 			defer close(ended)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
@@ -135,7 +136,8 @@ func (c *Conn) Dispose(letGo func()) {
 	c.Standing.Close()
 }
 
-func (c *Conn) Owned() (id string, owner *Owner) { return c.ID, c.Owner }
+// Owned implements a method of clients.Member.
+func (c *Conn) Owned() (id string, owner clients.Owner) { return c.ID, c.Owner }
 
 // About describes the connection without its links.
 func (c *Conn) About(protocol string) bridges.Connection {

@@ -222,12 +222,11 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		return []redis.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
 	r.metrics.Failures(func() []redis.Failure { return []redis.Failure{{Cause: "out-of-memory", Count: 3}} })
-	r.metrics.Clients(func() int64 { return 6 }, census{})
+	r.metrics.Clients(func() int64 { return 6 }, census)
 	r.metrics.Disk(func() file.Usage { return file.Usage{Bytes: 1 << 20} })
 	r.metrics.Memory(fair.New(0, nil, nil), fair.New(0, nil, nil), func() memory.Usage { return memory.Usage{Level: fair.Tight, Used: 3, Limit: 4} })
 	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })
 	answered := r.metrics.HTTP()
-	r.metrics.Streams(func() int { return 4 })
 	r.metrics.KeyTries(func() uint64 { return 5 })
 	shop := webhooks.NewPush(webhooks.PushOptions{Name: "shop", Namespace: "ns"})
 	r.metrics.Pushes(func() []*webhooks.Push { return []*webhooks.Push{shop} })
@@ -330,13 +329,13 @@ func checkDocumented(t *testing.T, got scrape) {
 	}
 }
 
-type census struct{}
-
-func (census) CloseConnection(string) bool { return false }
-
-func (census) Connections(context.Context) []bridges.Connection {
+func census(context.Context) []bridges.Connection {
 	return []bridges.Connection{
 		{Protocol: "amqp", Sessions: 3, Links: []bridges.Link{{Entity: "q", Direction: bridges.Sends}, {Entity: "q", Direction: bridges.Receives}}},
+		{Protocol: "event stream"},
+		{Protocol: "event stream"},
+		{Protocol: "event stream"},
+		{Protocol: "event stream"},
 		{Protocol: "amqp over websocket", Sessions: 2, Links: []bridges.Link{{Entity: "s", Direction: bridges.Receives, Session: new("a")}}},
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -21,26 +19,11 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-const (
-	// censusAge is the largest age of a census. A census interrupts the goroutine of every connection.
-	censusAge     = 5 * time.Second
-	censusTimeout = 2 * time.Second
-)
-
 // protocols are those with series even when they have no connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
-// clients has the connections as of the last census.
-type clients struct {
-	censuses []bridges.Census
-
-	mu          sync.Mutex
-	taken       time.Time
-	connections []bridges.Connection
-}
-
-func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
-	found := &clients{censuses: censuses}
+// Clients shows the connections of recent.
+func (m *Metrics) Clients(closed func() int64, recent func(context.Context) []bridges.Connection) {
 	show := func(s *scrape, conn *bridges.Connection, n float64) {
 		label := strings.ReplaceAll(conn.Protocol, " ", "_")
 		s.gauge("connections", "Open connections, by protocol.", n, "protocol", label)
@@ -65,30 +48,16 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 		for _, p := range protocols {
 			show(s, &bridges.Connection{Protocol: p}, 0)
 		}
-		found.mu.Lock()
-		defer found.mu.Unlock()
-		found.take()
-		for i := range found.connections {
-			show(s, &found.connections[i], 1)
+		streams := 0.0
+		for _, conn := range recent(context.Background()) {
+			if conn.Protocol == "event stream" {
+				streams++
+			} else {
+				show(s, &conn, 1)
+			}
 		}
+		s.gauge("http_streams", "Open streams of server-sent events.", streams)
 	})
-}
-
-func (c *clients) take() {
-	if !c.taken.IsZero() && time.Since(c.taken) < censusAge {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), censusTimeout)
-	defer cancel()
-	c.connections = nil
-	for _, census := range c.censuses {
-		c.connections = append(c.connections, census.Connections(ctx)...)
-	}
-	c.taken = time.Now()
-}
-
-func (m *Metrics) Streams(open func() int) {
-	m.register(func(s *scrape) { s.gauge("http_streams", "Open streams of server-sent events.", float64(open())) })
 }
 
 func (m *Metrics) KeyTries(tries func() uint64) {
