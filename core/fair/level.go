@@ -1,11 +1,13 @@
 package fair
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
 // Level says how much of its memory the process uses. At every level, calls in progress continue,
@@ -113,4 +115,31 @@ func (g *Gauge) add(p *Pool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pools = append(g.pools, p)
+}
+
+// While memory is short, Intercept refuses operations that need memory, but none that free memory.
+// p is the pool of messages in progress.
+func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
+	refused := false
+	switch level := p.gauge.Level(); c.Op {
+	case intercept.Send, intercept.Schedule:
+		refused = level >= Tight && p.Refuses(Of(c.ID))
+	case intercept.Create: // an entity's memory is not freed soon
+		refused = level >= Tight
+	case intercept.Peek:
+		refused = level >= Full
+	}
+	if refused {
+		c.Fail(p.gauge.Refusal())
+		return
+	}
+	c.Next(ctx)
+}
+
+// Shortage returns an error while memory is short. Calls that add lasting data ask it first.
+func (p *Pool) Shortage() error {
+	if p == nil || p.gauge.Level() < Tight {
+		return nil
+	}
+	return p.gauge.Refusal()
 }
