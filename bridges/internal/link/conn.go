@@ -25,10 +25,11 @@ type Shared struct {
 	Places    *fair.Pool // limits the connections of clients with a proven identity
 }
 
-// Conn is the part of a connection that does not depend on the protocol. Except where noted, only
-// jobs of Owner use its fields.
+// Conn is the part of a connection that does not depend on the protocol. Any goroutine may use ID,
+// Log, NC, Owner, Memory, Standing and Refusals, because they never change. Only jobs of Owner use
+// the other fields.
 type Conn struct {
-	ID       string // never changed, so any goroutine may use it, as are Log, NC, Owner, Memory and Standing
+	ID       string // in the log
 	Log      *slog.Logger
 	NC       net.Conn
 	Owner    *Owner         // runs all jobs: of the reader, of writes, of timers and of broker calls
