@@ -228,13 +228,19 @@ func settingsOf(k core.Kind) (all []setting) {
 	return all
 }
 
+var settingsByName sync.Map // by core.Kind: a map[string]*setting
+
 // settingOf finds a setting of entities of kind k. It ignores case and hyphens of the name.
 func settingOf(k core.Kind, name string) *setting {
-	all := settingsOf(k)
-	if i := slices.IndexFunc(all, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(name) }); i >= 0 {
-		return &all[i]
+	known, ok := settingsByName.Load(k)
+	if !ok {
+		all := map[string]*setting{}
+		for _, s := range settingsOf(k) {
+			all[spelling.Fold(s.path)] = &s
+		}
+		known, _ = settingsByName.LoadOrStore(k, all)
 	}
-	return nil
+	return known.(map[string]*setting)[spelling.Fold(name)]
 }
 
 var entityKinds = map[reflect.Type]core.Kind{
