@@ -29,7 +29,7 @@
 // (lua/shared_bodies.lua).
 //
 // Delivery is at least once. A call whose answer was lost is sent again for up to Options.Patience,
-// and takes effect once (calls.go). If the server stays away for longer, the caller gets Busy
+// and takes effect once (receipt.go). If the server stays away for longer, the caller gets Busy
 // although the messages may have been stored. If the caller sends them again, only duplicate
 // detection prevents a second copy.
 package redis
