@@ -36,6 +36,9 @@ func Hosts(r *http.Request) []string {
 	return []string{r.Host}
 }
 
+// Product returns at most 200 bytes of what the client of a request calls itself.
+func Product(r *http.Request) string { return r.UserAgent()[:min(len(r.UserAgent()), 200)] }
+
 func Certified(ctx context.Context, state *tls.ConnectionState) context.Context {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return ctx

@@ -55,8 +55,8 @@ const maxLogged = 100
 // has further keys and values for the log. rejection is the condition for rejecting a delivery. An
 // error of a decoder counts as the client's fault.
 func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
-	tracking := value.NewUUID()
-	told := refusals.Told{Tracking: tracking.String(), Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
+	tracking := refusals.NewTracking()
+	told := refusals.Told{Tracking: tracking, Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
 	if l != nil {
 		about = append(about, "link", l.Number)
 	}
@@ -120,7 +120,7 @@ func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...a
 }
 
 // tail appends a tracking id, the entity and the time to text; users send these to operators.
-func (c *conn) tail(text string, tracking value.UUID, addr core.Address) string {
+func (c *conn) tail(text string, tracking string, addr core.Address) string {
 	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
 		text, tracking, c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -110,7 +111,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		terms.Filter = r.sessionFilters()
 		terms.Properties = value.Map{
 			{Key: value.Symbol(lockedUntil), Value: ticks(r.session.LockedUntil())},
-			{Key: value.Symbol(trackingID), Value: value.NewUUID().String()},
+			{Key: value.Symbol(trackingID), Value: refusals.NewTracking()},
 		}
 	}
 	if !r.link.Accept(terms) {

@@ -103,11 +103,11 @@ func (c *Registry) Census(ctx context.Context) (all []bridges.Connection) {
 }
 
 // Recent returns a census that may be recentAge old. The caller must not change it.
-func (c *Registry) Recent(ctx context.Context) []bridges.Connection {
+func (c *Registry) Recent() []bridges.Connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.taken.IsZero() || time.Since(c.taken) >= recentAge {
-		c.recent, c.taken = c.Census(context.WithoutCancel(ctx)), time.Now()
+		c.recent, c.taken = c.Census(context.Background()), time.Now()
 	}
 	return c.recent
 }
@@ -180,9 +180,9 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 }
 
 // Count counts the connections of a recent census by protocol.
-func (c *Registry) Count(ctx context.Context) map[string]int {
+func (c *Registry) Count() map[string]int {
 	counts := map[string]int{}
-	for _, o := range c.Recent(ctx) {
+	for _, o := range c.Recent() {
 		counts[o.Protocol]++
 	}
 	return counts

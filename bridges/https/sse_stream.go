@@ -43,7 +43,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, c runtimeCall) e
 	defer out.close()
 	out.about = bridges.Connection{
 		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: c.id.Namespace(),
-		Policies: c.id.Policies(), Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
+		Policies: c.id.Policies(), Product: bridges.Product(r),
 		Links: []bridges.Link{bridges.Receiving(c.entity, q.mode, nil)},
 	}
 	b.opts.Clients.Add(out)
@@ -115,8 +115,6 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	}
 	return q, nil
 }
-
-const maxProduct = 200
 
 // Owned implements clients.Member, as do Describe and Evacuate.
 func (s *events) Owned() (id string, owner clients.Owner) { return s.about.ID, s.owner }

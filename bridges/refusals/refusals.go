@@ -143,9 +143,7 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-func NewTracking() string {
-	return value.NewUUID().String()
-}
+func NewTracking() string { return value.NewUUID().String() }
 
 func HTTPStatus(c core.Code) int { return answers[c].status }
 

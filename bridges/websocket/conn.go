@@ -17,9 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxProduct is the number of bytes of a client's product name that the bridge keeps.
-const maxProduct = 200
-
 // conn is one connection. Except where noted, only jobs of its owner (package link) use its fields.
 // The bridge reads with gorilla/websocket but writes frames itself, to send several in one call.
 type conn struct {
@@ -63,9 +60,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	c.deadline = now.Add(authTimeout)
 	c.limit.Store(strangerFrame)
 	c.Log.Debug("connection opened", "protocol", ws.Subprotocol())
-	if c.Product = r.UserAgent(); len(c.Product) > maxProduct {
-		c.Product = c.Product[:maxProduct]
-	}
+	c.Product = bridges.Product(r)
 	peer := core.WithPeer(core.WithHosts(c.Calls.Ctx, c.hosts), bridges.Peer("websocket", r.RemoteAddr, c.Product))
 	c.Calls.Ctx = bridges.Certified(peer, r.TLS)
 	ws.SetPingHandler(func(data string) error {

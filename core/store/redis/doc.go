@@ -21,8 +21,8 @@
 //   - internal/record encodes messages,
 //   - internal/keyspace names the keys.
 //
-// Each file of this package has one operation, a few small ones of one kind, or a part of a partition's state that several
-// operations share.
+// Each file of this package has one operation, a few small ones of one kind, or a part of a
+// partition's state that several operations share.
 //
 // A topic's partition and those of its subscriptions share a hash tag, so a publication with all
 // its copies is one script. A body that several copies share is stored once

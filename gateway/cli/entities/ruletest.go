@@ -128,19 +128,11 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 		return nil, command.Usage(err)
 	}
 	m := &core.Message{Properties: properties, Body: core.Body{Bytes: []byte(o.body)}}
-	for _, field := range []struct {
-		from *string
-		to   *string
-	}{{f.To, &m.To}, {f.ReplyTo, &m.ReplyTo}, {f.Label, &m.Subject}, {f.SessionID, &m.SessionID}, {f.ReplyToSessionID, &m.ReplyToSessionID}, {f.ContentType, &m.ContentType}} {
-		if field.from != nil {
-			*field.to = *field.from
+	for name, given := range f.Conditions() {
+		at := slices.IndexFunc(core.MessageFields[:], func(x core.MessageField) bool { return x.Name == name })
+		if *given != nil && **given != "" {
+			core.MessageFields[at].Set(m, **given)
 		}
-	}
-	if f.MessageID != nil {
-		m.MessageID = core.StringID(*f.MessageID)
-	}
-	if f.CorrelationID != nil {
-		m.CorrelationID = core.StringID(*f.CorrelationID)
 	}
 	made := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: m}}, "")
 	return json.Marshal(&made)

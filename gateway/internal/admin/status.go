@@ -68,7 +68,7 @@ func (a *API) status(c *call) (any, error) {
 func (a *API) gateway(ctx context.Context) *api.Gateway {
 	messages := a.Process.Messages.Stats()
 	g := &api.Gateway{
-		Version: a.Process.Version, Started: a.Process.Started, Store: a.Process.probe.of(ctx, a.Process.Store), Connections: a.Clients.Count(ctx), Namespaces: a.Process.Namespaces(),
+		Version: a.Process.Version, Started: a.Process.Started, Store: a.Process.probe.of(ctx, a.Process.Store), Connections: a.Clients.Count(), Namespaces: a.Process.Namespaces(),
 		Memory: api.Memory{InUse: memory.InUse(), Limit: a.Process.Memory().Limit, Messages: messages.Held, MessagesLimit: messages.Limit},
 	}
 	g.In, g.Out = a.History.Rates()

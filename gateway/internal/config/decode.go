@@ -228,20 +228,19 @@ func settingsOf(k core.Kind) (all []setting) {
 	return all
 }
 
-var settingsByName sync.Map // by core.Kind: a map[string]*setting
+var settingsByName = sync.OnceValue(func() map[core.Kind]map[string]*setting {
+	all := map[core.Kind]map[string]*setting{}
+	for _, k := range entityKinds {
+		all[k] = map[string]*setting{}
+		for _, s := range settingsOf(k) {
+			all[k][spelling.Fold(s.path)] = &s
+		}
+	}
+	return all
+})
 
 // settingOf finds a setting of entities of kind k. It ignores case and hyphens of the name.
-func settingOf(k core.Kind, name string) *setting {
-	known, ok := settingsByName.Load(k)
-	if !ok {
-		all := map[string]*setting{}
-		for _, s := range settingsOf(k) {
-			all[spelling.Fold(s.path)] = &s
-		}
-		known, _ = settingsByName.LoadOrStore(k, all)
-	}
-	return known.(map[string]*setting)[spelling.Fold(name)]
-}
+func settingOf(k core.Kind, name string) *setting { return settingsByName()[k][spelling.Fold(name)] }
 
 var entityKinds = map[reflect.Type]core.Kind{
 	reflect.TypeFor[Queue](): core.Queue, reflect.TypeFor[Topic](): core.Topic, reflect.TypeFor[Subscription](): core.Subscription,

@@ -210,8 +210,8 @@ func maskedVariables(all []string) []string {
 	return shown
 }
 
-// Describe converts entities with their rules to their configuration. In all, each topic must be followed by its own
-// subscriptions. If defaults is true, the result includes default values.
+// Describe converts entities with their rules to their configuration. In all, each topic must be
+// followed by its own subscriptions. If defaults is true, the result includes default values.
 func Describe(all []core.Entity, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
 // Clients shows the connections of recent.
-func (m *Metrics) Clients(closed func() int64, recent func(context.Context) []bridges.Connection) {
+func (m *Metrics) Clients(closed func() int64, recent func() []bridges.Connection) {
 	show := func(s *scrape, conn *bridges.Connection, n float64) {
 		label := strings.ReplaceAll(conn.Protocol, " ", "_")
 		s.gauge("connections", "Open connections, by protocol.", n, "protocol", label)
@@ -40,7 +39,7 @@ func (m *Metrics) Clients(closed func() int64, recent func(context.Context) []br
 			show(s, &bridges.Connection{Protocol: p}, 0)
 		}
 		streams := 0.0
-		for _, conn := range recent(context.Background()) {
+		for _, conn := range recent() {
 			if conn.Protocol == "event stream" {
 				streams++
 			} else {

@@ -329,7 +329,7 @@ func checkDocumented(t *testing.T, got scrape) {
 	}
 }
 
-func census(context.Context) []bridges.Connection {
+func census() []bridges.Connection {
 	return []bridges.Connection{
 		{Protocol: "amqp", Sessions: 3, Links: []bridges.Link{{Entity: "q", Direction: bridges.Sends}, {Entity: "q", Direction: bridges.Receives}}},
 		{Protocol: "event stream"},
