@@ -24,7 +24,7 @@ type pools struct {
 type parts struct {
 	messages    int64 // messages that the gateway is processing
 	connections int64 // state of connections, sessions and links
-	cache       int64 // the file store's cache
+	cache       int64 // messages that the file store and the Redis store keep in memory
 	decoded     int64 // large bodies that are decoded for rules, schemas and receivers
 	remembered  int64 // ids and Transit.Keys by which a store detects duplicates; histories get the same amount
 }

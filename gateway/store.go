@@ -42,7 +42,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	case c.Store == "memory":
 		return &store{Store: memstore.New(memstore.Options{Remember: of.remembered})}, nil
 	default:
-		opened, err := redis.Open(ctx, c.Store, redis.Options{Logger: log})
+		opened, err := redis.Open(ctx, c.Store, redis.Options{Memory: of.cache, Logger: log})
 		if err != nil {
 			return nil, fmt.Errorf("%w. To use another store, set --store", err)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
-const recentBytes = 16 << 20
+// mostRecent suffices for four senders of messages of 64 KiB, each with 100 unacknowledged ones.
+const mostRecent = 32 << 20
 
 // recents are records that this gateway has stored for its receivers, so that it need not read
 // them. An entry of a stream never changes, so a record is valid as long as its server keeps its
@@ -18,6 +19,7 @@ const recentBytes = 16 << 20
 // connections, so each new connection empties the recents. In a cluster, a replica with an open
 // connection may become the master, so there the recents stay empty.
 type recents struct {
+	limit  int // bytes
 	opened atomic.Uint64
 
 	mu      sync.Mutex
@@ -57,10 +59,10 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 	for i, n := range numbers {
 		kept := asString(messages[i].record)
-		if len(kept) > recentBytes/8 {
+		if len(kept) > r.limit/8 {
 			continue
 		}
-		for r.bytes+len(kept) > recentBytes && len(r.order) > 0 {
+		for r.bytes+len(kept) > r.limit && len(r.order) > 0 {
 			r.drop(r.order[0])
 			r.order = r.order[1:]
 		}

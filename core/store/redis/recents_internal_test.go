@@ -4,7 +4,7 @@ import "testing"
 
 func TestRecentRecordsAreBounded(t *testing.T) {
 	t.Parallel()
-	var r recents
+	r := recents{limit: 1 << 20}
 	r.reset(true)
 	sh := &shard{}
 	record := make([]byte, 64<<10)
@@ -17,17 +17,17 @@ func TestRecentRecordsAreBounded(t *testing.T) {
 		if n%3 == 0 && !claimed(n) {
 			t.Fatalf("message %d is not there", n)
 		}
-		if r.bytes > recentBytes || len(r.order) > 2*len(r.records)+1001 {
+		if r.bytes > r.limit || len(r.order) > 2*len(r.records)+1001 {
 			t.Fatalf("after %d messages: %d bytes, %d of %d in order", n, r.bytes, len(r.order), len(r.records))
 		}
 	}
-	if want := recentBytes / len(record); len(r.records) != want {
+	if want := r.limit / len(record); len(r.records) != want {
 		t.Errorf("%d records, want %d", len(r.records), want)
 	}
 	if claimed(3) || claimed(1) || !claimed(10_000) {
 		t.Error("the oldest are kept, not the newest")
 	}
-	r.add(sh, 0, []int64{20_000}, []stored{{record: make([]byte, recentBytes/2)}})
+	r.add(sh, 0, []int64{20_000}, []stored{{record: make([]byte, r.limit/2)}})
 	if claimed(20_000) {
 		t.Error("a record is kept that takes the place of most others")
 	}

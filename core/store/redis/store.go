@@ -35,6 +35,9 @@ type Options struct {
 	// Patience is how long calls wait for an unavailable server, because it may restart or a
 	// replica may be promoted. The default is 2 s. With a negative value, calls do not wait.
 	Patience time.Duration
+	// Memory bounds the bytes of the messages that the store keeps in memory, so that it need not
+	// read what it has just stored. The default, and the maximum, is 32 MiB.
+	Memory int64
 
 	// Tests set these.
 	reads      int           // the highest format that the store reads; 0: server.Format
@@ -102,6 +105,7 @@ func connect(url string, o Options) (*Store, error) {
 	s := &Store{connection: &connection{
 		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}, Turns: server.NewTurns()},
 		least:  cmp.Or(o.leastBlock, leastBlock), lingers: cmp.Or(o.lingers, keyLingers), shards: shards{all: make(map[place]*shard)},
+		recents: recents{limit: int(min(cmp.Or(o.Memory, mostRecent), mostRecent))},
 	}}
 	s.server.EndLocks = func(ctx context.Context) error { return cmp.Or(s.doorbells.EndLocks(ctx), s.endLostLocks(ctx)) }
 	s.server.Look = s.server.IsKnown

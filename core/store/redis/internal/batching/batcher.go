@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	maxConcurrentFlushes = 2         // exchanges in progress
-	MaxBatch             = 200       // items, such as messages, in an exchange, unless one call has more
-	MaxBatchBytes        = 256 << 10 // bytes in an exchange, unless one call has more
-	maxWaiting           = 64 << 20  // bytes of waiting calls, beyond which calls are refused as Busy
+	maxConcurrentFlushes = 2        // exchanges in progress
+	MaxBatch             = 200      // items, such as messages, in an exchange, unless one call has more
+	MaxBatchBytes        = 4 << 20  // bytes in an exchange, unless one call has more; Redis takes some 5 ms for them
+	maxWaiting           = 64 << 20 // bytes of waiting calls, beyond which calls are refused as Busy
 )
 
 // Batcher lets calls of one kind on one partition share exchanges with Redis (flushes). A call
