@@ -534,6 +534,9 @@ type Settlement struct {
 	Backoff Backoff
 	// At, with Activate, is when a scheduled message becomes due; zero: now.
 	At time.Time
+	// Unanswered means that no client waits for the result: the store may wait a few milliseconds
+	// for other settlements, unless the partition is counted or peeked meanwhile.
+	Unanswered bool
 	// Failed means that the work on the message has failed, for the broker's circuit breaker.
 	Failed bool
 }

@@ -51,6 +51,7 @@ func (c *conn) settle(address core.Address, item settleItem, s core.Settlement) 
 	if item.unlocks = s.Outcome == core.Release || s.Outcome == core.Abandon; item.unlocks {
 		p.unlocking++
 	}
+	s.Unanswered = item.settled && s.Outcome == core.Complete && s.Session == nil // other outcomes make messages available, and the end of a session waits for its settlements
 	item.size = int64(len(s.Properties.Encoded()))
 	c.buffered += item.size
 	p.items = append(p.items, item)

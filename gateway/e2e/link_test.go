@@ -65,3 +65,32 @@ func TestDrainAnswersWithoutMessages(t *testing.T) {
 		e.one(e.receiver(queue))
 	})
 }
+
+// TestSettledOutcomesSurviveTheEndOfTheirSession ends a session immediately after its last outcome. Only Redis lets
+// outcomes wait for others.
+func TestSettledOutcomesSurviveTheEndOfTheirSession(t *testing.T) {
+	tell(t, func(e *env) {
+		queue := e.queue(nil)
+		for range 5 {
+			e.send(queue, "a", "b", "c")
+			s := e.amqp()
+			r, err := s.NewReceiver(e.ctx(), queue, &amqp.ReceiverOptions{Credit: 3, SettlementMode: amqp.ReceiverSettleModeFirst.Ptr()})
+			if err != nil {
+				e.Fatal(err)
+			}
+			for range 3 {
+				m, err := r.Receive(e.ctx(), nil)
+				if err != nil {
+					e.Fatal(err)
+				}
+				if err := r.AcceptMessage(e.ctx(), m); err != nil {
+					e.Fatal(err)
+				}
+			}
+			if err := s.Close(e.ctx()); err != nil {
+				e.Fatal(err)
+			}
+			e.eventually("the queue is empty", func() bool { return e.runtime(queue).TotalMessageCount == 0 })
+		}
+	}, "redis/tcp")
+}

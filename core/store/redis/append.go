@@ -98,7 +98,7 @@ func send[T any](
 		}
 		w := batch
 		batch = nil
-		err := to(sh).Submit(ctx, w, w.items, w.bytes)
+		err := to(sh).Submit(ctx, w, w.items, w.bytes, false)
 		if err == nil {
 			err = w.err
 		}

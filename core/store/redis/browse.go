@@ -19,6 +19,7 @@ import (
 func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
 	sh, done := p.shard(p.place)
 	defer done()
+	sh.settles.Hurry()
 	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 

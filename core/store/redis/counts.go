@@ -44,6 +44,9 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	defer s.server.Calls.Done()
 	queues := make(map[core.Ref][]int, len(ps)) // indexes in ps of each queue and its sub-queues
 	for i := range ps {
+		if sh := s.shards.known(place{ps[i].Ref, ps[i].Policy}); sh != nil {
+			sh.settles.Hurry()
+		}
 		r := ps[i].Ref
 		r.Sub = core.Main
 		queues[r] = append(queues[r], i)

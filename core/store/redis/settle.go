@@ -34,10 +34,12 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	for part := range slices.Chunk(settlements, batching.MaxBatch) {
 		w := &settling{settlements: part}
 		size := 0
+		patient := true
 		for i := range part {
 			size += len(part[i].Properties.Encoded())
+			patient = patient && part[i].Unanswered
 		}
-		if err := sh.settles.Submit(ctx, w, len(part), size); err != nil {
+		if err := sh.settles.Submit(ctx, w, len(part), size, patient); err != nil {
 			errs = append(errs, slices.Repeat([]error{fmt.Errorf("cannot settle messages in the keys '%s*': %w", sh.keys.Prefix, err)}, len(part))...)
 			continue // the flush may still write w
 		}
@@ -267,7 +269,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	renewals := make([]core.Renewal, 0, len(tokens))
 	for part := range slices.Chunk(tokens, batching.MaxBatch) {
 		w := &renewing{tokens: part}
-		if err := sh.renews.Submit(ctx, w, len(part), 0); err != nil {
+		if err := sh.renews.Submit(ctx, w, len(part), 0, false); err != nil {
 			renewals = append(renewals, slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew locks in the keys '%s*': %w", sh.keys.Prefix, err)}}, len(part))...)
 			continue // the flush may still write w
 		}

@@ -19,11 +19,14 @@ const (
 	MaxBatch             = 200      // items, such as messages, in an exchange, unless one call has more
 	MaxBatchBytes        = 4 << 20  // bytes in an exchange, unless one call has more; Redis takes some 5 ms for them
 	maxWaiting           = 64 << 20 // bytes of waiting calls, beyond which calls are refused as Busy
+
+	patience = 2 * time.Millisecond // how long a patient call waits for others
+	enough   = 64                   // items of patient calls that wait no longer
 )
 
 // Batcher lets calls of one kind on one partition share exchanges with Redis (flushes). A call
 // flushes immediately, unless two flushes are in progress: then it waits, and shares the next
-// flush, in order. There is no timer, so a single call does not wait.
+// flush, in order. A patient call, for whose result no client waits, first waits for other calls.
 type Batcher[T any] struct {
 	server  *server.Server
 	flushed *Counter
@@ -31,7 +34,11 @@ type Batcher[T any] struct {
 
 	mu       sync.Mutex
 	waiting  []*Call[T]
+	items    int
 	bytes    int
+	due      bool        // the waiting calls wait only for flushes in progress
+	timer    *time.Timer // makes patient calls due; nil before the first one
+	timed    bool        // timer runs
 	flushing int
 	alone    bool // a flush begins only when no other is in progress
 }
@@ -51,9 +58,9 @@ func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Cal
 // Submit adds work and waits for the flush that processes it. If ctx ends before the flush begins,
 // the work is not done. If ctx ends later, the flush continues, and the caller must neither read
 // nor write work any more. If ctx leaves enough time, the flush may run in the caller's goroutine.
-func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
+func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int, patient bool) error {
 	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
-	departs, ok := b.queue(t)
+	departs, ok := b.queue(t, patient)
 	switch {
 	case !ok:
 		return core.CertainlyNotDone(core.Refuse(core.Busy, "Too many operations wait for the message store. Try again."))
@@ -82,6 +89,7 @@ func (b *Batcher[T]) withdraw(t *Call[T]) bool {
 		return false
 	}
 	b.waiting = slices.Concat(b.waiting[:i], b.waiting[i+1:]) // a batch may share the array
+	b.items -= t.items
 	b.bytes -= t.bytes + pendingCallOverhead
 	return true
 }
@@ -93,18 +101,43 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 
 // queue adds t to the waiting calls. ok is false if these have too many bytes. If departs is true,
 // the caller must start a flush.
-func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
+func (b *Batcher[T]) queue(t *Call[T], patient bool) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes > maxWaiting {
 		return false, false
 	}
 	b.waiting = append(b.waiting, t)
+	b.items += t.items
 	b.bytes += t.bytes + pendingCallOverhead
-	if departs = b.flushing < maxConcurrentFlushes && (b.flushing == 0 || !b.alone); departs {
+	if b.due = b.due || !patient || b.items >= enough; !b.due && !b.timed {
+		b.timed = true
+		if b.timer == nil {
+			b.timer = time.AfterFunc(patience, b.Hurry)
+		} else {
+			b.timer.Reset(patience)
+		}
+	}
+	return b.departs(), true
+}
+
+// departs reports whether a flush must start, and counts it.
+func (b *Batcher[T]) departs() bool {
+	departs := b.due && b.flushing < maxConcurrentFlushes && (b.flushing == 0 || !b.alone)
+	if departs {
 		b.flushing++
 	}
-	return departs, true
+	return departs
+}
+
+// Hurry flushes patient calls that wait.
+func (b *Batcher[T]) Hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timed = false
+	if b.due = len(b.waiting) > 0; b.departs() {
+		b.server.Calls.Go(b.flushAll)
+	}
 }
 
 func (b *Batcher[T]) SetAlone(alone bool) {
@@ -136,12 +169,10 @@ func (b *Batcher[T]) flushOnce() {
 func (b *Batcher[T]) finish() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) > 0 {
-		return false
+	if !b.due {
+		b.flushing--
 	}
-	b.flushing--
-	b.waiting = nil
-	return true
+	return !b.due
 }
 
 func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
@@ -160,10 +191,15 @@ func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 	}
 }
 
-// If no calls wait, nextBatch ends flushing.
+// If no calls are due, nextBatch ends flushing.
 func (b *Batcher[T]) nextBatch() []*Call[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.due || len(b.waiting) == 0 {
+		b.flushing--
+		b.due = false
+		return nil
+	}
 	items, bytes, n := 0, 0, 0
 	for _, t := range b.waiting {
 		if n > 0 && (items+t.items > MaxBatch || bytes+t.bytes > MaxBatchBytes) {
@@ -173,14 +209,13 @@ func (b *Batcher[T]) nextBatch() []*Call[T] {
 		bytes += t.bytes
 		n++
 	}
-	if n == 0 {
-		b.flushing--
-		b.waiting = nil
-		return nil
-	}
 	batch := b.waiting[:n:n]
 	b.waiting = b.waiting[n:]
+	b.items -= items
 	b.bytes -= bytes + n*pendingCallOverhead
+	if len(b.waiting) == 0 {
+		b.waiting, b.due = nil, false
+	}
 	return batch
 }
 
