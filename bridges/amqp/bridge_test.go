@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ import (
 
 func TestTooManyConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
-	addr := serve(t, newFakeBroker(), &fakeAuthority{}, Options{MaxConnections: 1})
+	faults := &faultLog{}
+	addr := serve(t, newFakeBroker(), &fakeAuthority{}, Options{MaxConnections: 1, Logger: slog.New(faults)})
 	first, stranger := dialPeer(t, addr), dialPeer(t, addr)
 	stranger.header(wire.ProtocolSASL)
 	first.open()
@@ -23,6 +25,9 @@ func TestTooManyConnectionsAreClosed(t *testing.T) {
 	stranger.send(0, &wire.SASLInit{Mechanism: "PLAIN", InitialResponse: []byte("\x00root\x00secret")})
 	if o := await[*wire.SASLOutcome](stranger); o == nil || o.Code != wire.SASLSysTemp {
 		t.Errorf("a further client proves who it is: got %v, want a temporary refusal", o)
+	}
+	if faults.seen.Load() {
+		t.Error("the refusal is logged as an error of the gateway")
 	}
 	second := dialPeer(t, addr)
 	if second.next() != nil {

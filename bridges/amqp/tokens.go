@@ -224,7 +224,7 @@ func (c *conn) authenticateWith(prove func(context.Context) (core.Grant, error))
 				c.eng.Authenticated(wire.SASLOK)
 			case core.CodeOf(err) == core.Unauthorized:
 				c.eng.Authenticated(wire.SASLAuth)
-			case core.CodeOf(err) == core.QuotaExceeded: // SASL has no code for this refusal
+			case core.CodeOf(err) == core.QuotaExceeded || core.CodeOf(err) == core.Busy: // too many connections: SASL has no code for this
 				c.Log.Debug("authenticate", "err", err)
 				c.eng.Authenticated(wire.SASLSysTemp)
 			default:

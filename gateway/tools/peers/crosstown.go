@@ -91,8 +91,8 @@ func cut(s, from, to string) string {
 	return s
 }
 
-// maxConnections is enough for every scenario.
-const maxConnections = 12_000
+// maxConnections is more than any scenario opens, because the clients of one policy cannot take all of them.
+const maxConnections = 15_000
 
 // writeConfig writes a configuration with the queues of all scenarios.
 func writeConfig(path string, s setup) error {
