@@ -4,6 +4,7 @@ package doorbell
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,8 @@ import (
 //
 // There is one Pub/Sub connection for each master, because a message on a sharded channel reaches
 // only the node of its slot. If nothing was published, because a connection was lost or a gateway
-// crashed, a poll every second finds the messages of the partition.
+// crashed, a poll finds the messages of the partition. It asks each second about a partition whose
+// doorbell has rung, and every few seconds about one whose doorbell was armed at the last poll.
 type Bells struct {
 	server *server.Server
 	woken  wake.Signal // the set of watched partitions has changed
@@ -38,6 +40,7 @@ type watched struct {
 	ref      core.Ref
 	endLocks func(ctx context.Context) error
 	watchers []core.Watcher // copy-on-write, so it can be read without mu
+	next     time.Time      // of the poll; guarded by mu
 }
 
 type listener struct {
@@ -46,7 +49,10 @@ type listener struct {
 	broken   atomic.Bool // the connection is broken
 }
 
-const pollInterval = time.Second
+const (
+	pollInterval = time.Second
+	quietPolls   = 5 * time.Second // average interval while the doorbell is armed
+)
 
 func (b *Bells) Init(s *server.Server) {
 	b.server, b.woken = s, wake.New()
@@ -82,8 +88,17 @@ func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w co
 
 // Watchers must not block.
 func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
+	b.pollAt(channel, time.Time{})
 	for _, w := range b.WatchersOf(channel) {
 		w.Wake(session)
+	}
+}
+
+func (b *Bells) pollAt(channel string, next time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.watchers[channel]; w != nil {
+		w.next = next
 	}
 }
 
@@ -100,11 +115,14 @@ func (b *Bells) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var listeners sync.WaitGroup
-	for ctx.Err() == nil {
-		b.connect(ctx, &listeners)
+	for connected := false; ctx.Err() == nil; {
+		if b.server.Cluster != nil || b.hasBroken() || !connected { // in a cluster, slots can move
+			connected = b.connect(ctx, &listeners)
+		}
 		select {
 		case <-ctx.Done():
 		case <-b.woken:
+			connected = false
 		case <-ticker.C:
 			b.poll(ctx)
 		}
@@ -130,12 +148,24 @@ func (b *Bells) EndLocks(ctx context.Context) (err error) {
 	return err
 }
 
-func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
+func (b *Bells) hasBroken() bool {
+	for _, ln := range b.listeners {
+		if ln.broken.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// connect reports whether all channels are subscribed.
+func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) (all bool) {
+	all = true
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.all() {
 		node, err := b.server.NodeOf(ctx, channel)
 		if err != nil {
 			b.server.Log.Debug("no Redis node for wake-ups: polling instead", "err", err)
+			all = false
 			continue
 		}
 		if wanted[node] == nil {
@@ -154,12 +184,14 @@ func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 			ln = &listener{channels: make(map[string]struct{})}
 			b.listeners[node] = ln
 		}
-		b.subscribe(ctx, node, ln, channels, listeners)
+		all = b.subscribe(ctx, node, ln, channels, listeners) && all
 	}
+	return all
 }
 
-// subscribe sends one command per channel: Redis requires one slot for all channels of a command.
-func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
+// subscribe sends one command per channel: Redis requires one slot for all channels of a command. It
+// reports whether all are subscribed.
+func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) bool {
 	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()
 	fresh := ln.pubsub == nil
@@ -173,7 +205,7 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
 			b.server.Log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
 			b.drop(node)
-			return
+			return false
 		}
 		ln.channels[channel] = struct{}{}
 		if fresh { // now the listener has a connection to read
@@ -186,10 +218,11 @@ func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener,
 			delete(ln.channels, channel)
 			if err := ln.pubsub.SUnsubscribe(bounded, channel); err != nil {
 				b.drop(node)
-				return
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // listenTo wakes watchers for each message on their channel, and when the channel is subscribed.
@@ -225,8 +258,7 @@ func (b *Bells) drop(node *redis.Client) {
 func (b *Bells) poll(ctx context.Context) {
 	var channels []string
 	var commands [][]any
-	for channel, w := range b.all() {
-		ref := w.ref
+	for channel, ref := range b.due() {
 		channels, commands = append(channels, channel), append(commands, []any{"HMGET", b.server.Names.Head(ref), "w", "s", "c", "a"})
 		if ref.Sub.IsDeadLetter() {
 			ref.Sub -= core.DeadLetter - core.Main
@@ -238,6 +270,8 @@ func (b *Bells) poll(ctx context.Context) {
 		if commands[i][0] == "HMGET" {
 			if head, err := reply.Slice(); err != nil || needsWake(head) {
 				wake()
+			} else {
+				b.pollAt(channels[i], time.Now().Add(quietPolls/2+rand.N(quietPolls)))
 			}
 			continue
 		}
@@ -246,6 +280,19 @@ func (b *Bells) poll(ctx context.Context) {
 			time.AfterFunc(wait, wake)
 		}
 	}
+}
+
+// due returns the partitions, by channel, about which the poll must ask.
+func (b *Bells) due() map[string]core.Ref {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	due, now := make(map[string]core.Ref), time.Now()
+	for channel, w := range b.watchers {
+		if w.ref.Sub.IsDeadLetter() || !now.Before(w.next) {
+			due[channel] = w.ref
+		}
+	}
+	return due
 }
 
 func needsWake(head []any) bool {

@@ -49,7 +49,8 @@ func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// Ended returns the ended gateways that may have locks in the partition with that Pub/Sub channel.
+// Ended returns the ended gateways that may have locks in the partition with that Pub/Sub channel;
+// for the channel "", all ended gateways.
 // The caller calls done after it has ended these locks.
 func (p *Peers) Ended(channel string) (ids []string, done func()) {
 	p.mu.Lock()
