@@ -15,57 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
-
-// stored is a message, encoded for the scripts that store it.
-type stored struct {
-	record []byte // nil: the message is not stored, only id and key are noted
-	id     string // for duplicate detection; "": none
-	key    string // Transit.Key; "": none
-	due    any    // ms; "": not scheduled
-	ttl    any    // ms; "": does not expire
-	sid    string // sessionName; "": none
-}
-
-func (m *stored) size() int {
-	size := len(m.record) + 32
-	if m.id != "" {
-		size += len(m.id) + 100
-	}
-	if m.ttl != "" {
-		size += 110
-	}
-	if m.due != "" {
-		size += 200
-	}
-	if m.sid != "" {
-		size += 2*len(m.sid) + 200
-	}
-	return size
-}
-
-func (m *stored) isPlain() bool {
-	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
-}
-
-// outgoing are groups that share an exchange; T is stored or publication.
-type outgoing[T any] struct {
-	version int64 // version of the topic's subscriptions; 0 for a queue
-	groups  []outgoingGroup[T]
-	items   int
-	bytes   int
-	answers []core.Appended // one per group
-	err     error
-}
-
-type outgoingGroup[T any] struct {
-	at       int // index among the groups of the call
-	messages []T
-	items    int
-	bytes    int
-	grows    bool     // the quota must allow the bytes
-	arriving []stored // the messages that make the entity grow
-}
 
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	to := func(sh *shard) *batching.Batcher[*outgoing[stored]] { return &sh.appends }
@@ -421,4 +372,51 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	}
 	hand.finish(ctx, locked, nil, numbers, messages)
 	return numbers, unsure
+}
+
+func (p *handle) Forget(ctx context.Context, keys []string) error {
+	return p.operate(ctx, "forget moves", func(ctx context.Context, sh *shard) error {
+		if err := p.sweep(ctx, sh); err != nil {
+			return err
+		}
+		until := p.millis() - (core.KeyLife - p.lingers).Milliseconds()
+		for part := range slices.Chunk(keys, maxLock) {
+			args := []any{"ZADD", sh.keys.Moved, "XX"}
+			for _, key := range part {
+				args = append(args, until, key)
+			}
+			if _, err := p.server.Do(ctx, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// knowsAll reports whether all keys are known, because earlier attempts have stored the group.
+func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
+	args := []any{"ZMSCORE", sh.keys.Moved}
+	for i := range group {
+		if group[i].key == "" {
+			return false, nil
+		}
+		args = append(args, group[i].key)
+	}
+	if len(group) == 0 {
+		return true, nil
+	}
+	bounded, cancel := s.server.Bounded(ctx)
+	defer cancel()
+	reply, err := s.server.Ask(bounded, conn.Replicated, args...)
+	if err != nil {
+		return false, s.server.WrapError("look for the key of a move in "+sh.keys.Prefix, err)
+	}
+	since, _ := reply.([]any)
+	oldest := s.millis() - core.KeyLife.Milliseconds()
+	for _, at := range since {
+		if millis, ok := server.ScoreMillis(at); !ok || millis <= oldest {
+			return false, nil
+		}
+	}
+	return len(since) == len(group), nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,70 +16,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
-
-func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
-	sh, done := p.shard(p.place)
-	defer done()
-	sh.settles.Hurry()
-	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
-}
-
-// With r.Deferred, lockNumbers locks all of the messages or none; otherwise, those that are
-// available. Deferred messages whose time to live has ended expire even if the call fails.
-func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
-	what, sc, state := "lock messages by number", script.LockNumbers, core.Active
-	if r.Deferred {
-		what, sc, state = "lock deferred messages", script.LockDeferred, core.Deferred
-	}
-	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
-		if err := p.undoLostLocks(ctx, sh); err != nil {
-			return err
-		}
-		now := p.millis()
-		l, proof, key, ok := sh.leaseUnder(now, r.Session)
-		if !ok {
-			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
-		}
-		own, void := sh.positions(r.Numbers)
-		args := []any{l.score(), proof, key}
-		if r.Deferred {
-			args = []any{l.score(), proof, sh.inline(), void, key}
-		}
-		out, err := p.lockWith(ctx, sh, now, l, sc, 0, state, append(args, server.Args(own)...)...)
-		ds = out.deliveries
-		return err
-	})
-	return ds, err
-}
-
-// leaseUnder returns the lease for a lock call. In a queue with sessions, ok is false if session is
-// nil or belongs to another partition.
-func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
-	if !sh.Sessions {
-		l = sh.lease(now)
-		return l, secret(l.nonce), "", true
-	}
-	if session == nil || session.Index != sh.Index {
-		return l, "", "", false
-	}
-	return leaseIn(session), proofOf(session), string(session.Key()), true
-}
-
-// positions returns sequence numbers without the partition. It leaves out repeated numbers and
-// those of other partitions: then void is 1, otherwise 0.
-func (sh *shard) positions(numbers []int64) (own []int64, void int) {
-	given := make(map[int64]bool, len(numbers))
-	for _, number := range numbers {
-		index, n := core.SplitSequenceNumber(number)
-		if index != sh.Index || given[n] {
-			void = 1
-			continue
-		}
-		given[n] = true
-		own = append(own, n)
-	}
-	return own, void
-}
 
 func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	return p.operate(ctx, "cancel", func(ctx context.Context, sh *shard) error {
@@ -109,28 +46,6 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 		return nil
 	})
 	return next, err
-}
-
-func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
-	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
-		reply, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
-		if err != nil {
-			return err
-		}
-		fields := []*int64{
-			&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled, &stats.Enqueued, &stats.SessionsHeld, &stats.SessionsWaiting,
-		}
-		if len(reply) != len(fields) {
-			return server.ErrReply
-		}
-		for i, field := range fields {
-			*field, _ = reply[i].(int64)
-		}
-		sizes, errs := p.sizes(ctx, []place{p.place})
-		stats.Bytes = sizes[0]
-		return errs[0]
-	})
-	return stats, err
 }
 
 // Peek reads locks and delivery counts shortly after the messages. Messages of a session, deferred
@@ -176,10 +91,6 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delive
 		return err
 	})
 	return ds, err
-}
-
-func (sh *shard) page() int {
-	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
 // last is the number of the last message that peekPage has read, or 0 at the end of the stream.
@@ -331,4 +242,41 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry
 		}
 	}
 	return nil
+}
+
+// numbersOf returns numbers of the session's messages, in order and not below from: those of all
+// scheduled messages, and of up to limit available, locked and deferred messages each.
+func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
+	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int64
+	for chunk := range slices.Chunk(due, 1000) {
+		names, err := s.server.List(ctx, append([]any{"HMGET", sh.keys.Sessions[0]}, server.Args(chunk)...)...)
+		if err != nil || len(names) != len(chunk) {
+			return nil, cmp.Or(err, server.ErrReply)
+		}
+		for i, name := range names {
+			if text, ok := name.(string); ok && core.KeyOfSession(sessionID(text)) == key {
+				numbers = append(numbers, chunk[i])
+			}
+		}
+	}
+	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
+		members, err := s.server.List(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, raw := range members {
+			member, _ := raw.(string)
+			n, err := strconv.ParseInt(member[strings.LastIndexByte(member, 0)+1:], 10, 64)
+			if err != nil {
+				return nil, server.ErrReply
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), nil
 }

@@ -132,9 +132,49 @@ func (s *Store) measureCounted(ctx context.Context, ps []core.Partition, counted
 	}
 }
 
-type measured struct {
-	bytes int64
-	work  time.Duration // approximate time that Redis needed
+func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
+	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
+		reply, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
+		if err != nil {
+			return err
+		}
+		fields := []*int64{
+			&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled, &stats.Enqueued, &stats.SessionsHeld, &stats.SessionsWaiting,
+		}
+		if len(reply) != len(fields) {
+			return server.ErrReply
+		}
+		for i, field := range fields {
+			*field, _ = reply[i].(int64)
+		}
+		sizes, errs := p.sizes(ctx, []place{p.place})
+		stats.Bytes = sizes[0]
+		return errs[0]
+	})
+	return stats, err
+}
+
+// sizeBudget returns what the partition may still store, measured anew if the estimate is too old.
+func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
+	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
+	if r.max <= 0 {
+		return r
+	}
+	whole := sh.place
+	whole.Subscription, whole.Sub = "", core.Main
+	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
+		bounded, cancel := s.server.Bounded(ctx)
+		defer cancel()
+		found, errs := s.measure(bounded, []place{whole})
+		return found[0], errs[0]
+	})
+	switch {
+	case err != nil && conn.HasEnded(ctx):
+		r.failure = core.CertainlyNotDone(fmt.Errorf("cannot measure the keys '%s*': %w", sh.keys.Prefix, server.Ended(ctx)))
+	case err != nil:
+		r.failure = core.CertainlyNotDone(s.server.WrapError("measure "+sh.keys.Prefix, err))
+	}
+	return r
 }
 
 const (

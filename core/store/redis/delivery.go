@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
@@ -89,4 +90,59 @@ func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery,
 		sh.weigh(int64(ds[l.at].Size()))
 	}
 	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.Message == nil }), nil
+}
+
+func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
+	recent, others := s.recents.take(sh, claims)
+	if len(others) == 0 {
+		return recent, nil
+	}
+	read, err := s.read(ctx, sh, others)
+	if err != nil {
+		return nil, err
+	}
+	return inOrder(claims, recent, read), nil
+}
+
+// A claim may have no entry.
+func inOrder(claims []claim, some, others []record.Entry) []record.Entry {
+	if len(some) == 0 {
+		return others
+	}
+	entries := make([]record.Entry, 0, len(claims))
+	for _, c := range claims {
+		switch {
+		case len(some) > 0 && some[0].N == c.n:
+			entries, some = append(entries, some[0]), some[1:]
+		case len(others) > 0 && others[0].N == c.n:
+			entries, others = append(entries, others[0]), others[1:]
+		}
+	}
+	return entries
+}
+
+// read sends one XRANGE for each run of consecutive numbers.
+func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
+	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
+	type span struct{ first, last int64 }
+	var spans []span
+	for _, c := range claims {
+		if k := len(spans) - 1; k >= 0 && spans[k].last+1 == c.n && c.n-spans[k].first < limit {
+			spans[k].last = c.n
+		} else {
+			spans = append(spans, span{c.n, c.n})
+		}
+	}
+	commands := make([]*redis.Cmd, len(spans))
+	for i, sp := range spans {
+		commands[i] = redis.NewCmd(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(sp.first), keyspace.EntryID(sp.last))
+	}
+	runs, err := s.server.Lists(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	if len(runs) == 1 {
+		return record.ParseEntries(runs[0])
+	}
+	return record.ParseEntries(slices.Concat(runs...))
 }

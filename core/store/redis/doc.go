@@ -21,8 +21,16 @@
 //   - internal/record encodes messages,
 //   - internal/keyspace names the keys.
 //
-// Each file of this package has one operation, a few small ones of one kind, or a part of a
-// partition's state that several operations share.
+// The files of this package refer to each other in one direction. Each file uses only what the
+// files before it in this list declare:
+//
+//   - calls.go (the work of calls that share an exchange), leases.go, quota.go,
+//   - shard.go (what the gateway keeps for a partition in use), recents.go, store.go,
+//   - delivery.go, partition.go, receipt.go (how scripts are run),
+//   - settle.go, lock.go, sessions.go, browse.go,
+//   - counts.go, history.go, clear.go, export.go, import.go,
+//   - handover.go, append.go, publish.go, commit.go,
+//   - open.go.
 //
 // A topic's partition and those of its subscriptions share a hash tag, so a publication with all
 // its copies is one script. A body that several copies share is stored once

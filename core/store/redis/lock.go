@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -12,63 +11,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
-
-const (
-	maxLock       = 1000     // messages that one script call locks
-	maxInline     = 8        // messages whose records the script returns, to save a round trip
-	maxInlineBody = 16 << 10 // largest average record that the script returns: Lua is slow with large strings
-	maxRead       = 200      // entries read by one XRANGE
-	maxReadBytes  = 4 << 20  // approximate bytes read by one XRANGE
-	leastBlock    = 16       // locks in a block (see lua/settle_plain.lua): a smaller block costs more than it saves
-	muchGarbage   = 32 << 20 // if more bytes than this were read but not delivered, the garbage collector runs at once
-)
-
-type claim struct {
-	n int64
-	record.SideData
-}
-
-type lease struct {
-	nonce uint64
-	until int64  // ms; in a session, the end of its lock
-	call  string // in a session, the score of the locks of this call, because all calls have the same nonce
-}
-
-// The script's answer sets until.
-func leaseIn(session *core.SessionLock) lease {
-	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline; even, so that a float64 holds it exactly
-	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
-}
-
-func (sh *shard) lease(now int64) lease {
-	l := lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
-	if sh.BrokerLocks {
-		l.nonce = marked(sh.mark)
-	}
-	return l
-}
-
-func (l lease) score() any {
-	if l.call != "" {
-		return l.call
-	}
-	return l.until
-}
-
-func secret(nonce uint64) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], nonce)
-	return string(b[:])
-}
 
 // Once begun, Lock ignores the end of ctx. Otherwise a message could stay locked for no receiver.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
@@ -170,23 +118,6 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	return core.Refuse(core.NotAllowed, "The entity requires sessions: accept a session and receive from it.")
 }
 
-// weigh adds a record to the average size, which is 0 before the first record.
-func (sh *shard) weigh(size int64) {
-	if average := sh.average.Load(); average > 0 {
-		size = (7*average + size + 7) / 8
-	}
-	sh.average.Store(size)
-}
-
-// affordable estimates how many messages fit into bytes. It returns 1 if no size is known.
-func (sh *shard) affordable(bytes int64) int {
-	average := sh.average.Load()
-	if average == 0 {
-		return 1
-	}
-	return int(max(1, min(maxLock, bytes/average)))
-}
-
 type locked struct {
 	deliveries []core.Delivery
 	next       time.Time
@@ -220,13 +151,6 @@ func (s *Store) blocksFrom(sh *shard) int {
 		return 0
 	}
 	return s.least
-}
-
-func (sh *shard) inline() int {
-	if sh.average.Load() > maxInlineBody {
-		return 0
-	}
-	return maxInline
 }
 
 // parseLock parses the answer of lock.lua without its first element, 'ok'. In answers of other
@@ -347,28 +271,132 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 	return ds, nil
 }
 
-// read sends one XRANGE for each run of consecutive numbers.
-func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
-	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
-	type span struct{ first, last int64 }
-	var spans []span
-	for _, c := range claims {
-		if k := len(spans) - 1; k >= 0 && spans[k].last+1 == c.n && c.n-spans[k].first < limit {
-			spans[k].last = c.n
-		} else {
-			spans = append(spans, span{c.n, c.n})
+// With r.Deferred, lockNumbers locks all of the messages or none; otherwise, those that are
+// available. Deferred messages whose time to live has ended expire even if the call fails.
+func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
+	what, sc, state := "lock messages by number", script.LockNumbers, core.Active
+	if r.Deferred {
+		what, sc, state = "lock deferred messages", script.LockDeferred, core.Deferred
+	}
+	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
+		if err := p.undoLostLocks(ctx, sh); err != nil {
+			return err
+		}
+		now := p.millis()
+		l, proof, key, ok := sh.leaseUnder(now, r.Session)
+		if !ok {
+			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
+		}
+		own, void := sh.positions(r.Numbers)
+		args := []any{l.score(), proof, key}
+		if r.Deferred {
+			args = []any{l.score(), proof, sh.inline(), void, key}
+		}
+		out, err := p.lockWith(ctx, sh, now, l, sc, 0, state, append(args, server.Args(own)...)...)
+		ds = out.deliveries
+		return err
+	})
+	return ds, err
+}
+
+// positions returns sequence numbers without the partition. It leaves out repeated numbers and
+// those of other partitions: then void is 1, otherwise 0.
+func (sh *shard) positions(numbers []int64) (own []int64, void int) {
+	given := make(map[int64]bool, len(numbers))
+	for _, number := range numbers {
+		index, n := core.SplitSequenceNumber(number)
+		if index != sh.Index || given[n] {
+			void = 1
+			continue
+		}
+		given[n] = true
+		own = append(own, n)
+	}
+	return own, void
+}
+
+// endLostLocks takes at most a second, because its caller must then register the gateway in time.
+func (s *Store) endLostLocks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	now := s.millis()
+	s.shards.mu.Lock()
+	var lost []*shard
+	for _, sh := range s.shards.all {
+		if _, ok := sh.lostLocks.next(now); ok {
+			lost = append(lost, sh)
 		}
 	}
-	commands := make([]*redis.Cmd, len(spans))
-	for i, sp := range spans {
-		commands[i] = redis.NewCmd(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(sp.first), keyspace.EntryID(sp.last))
+	s.shards.mu.Unlock()
+	for _, sh := range lost {
+		if err := s.undoLostLocks(ctx, sh); err != nil {
+			return err
+		}
 	}
-	runs, err := s.server.Lists(ctx, commands...)
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
+	for {
+		l, ok := sh.lostLocks.next(s.millis())
+		if !ok {
+			return nil
+		}
+		sc, args := script.LockUndo, []any{secret(l.nonce), l.call}
+		if sh.Sessions && l.call == "" { // the lock of a session, whose proof depends on its mode
+			sc, args = script.EndLocksOf, []any{secret(l.nonce), secret(l.nonce) + "0"}
+		}
+		if _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {
+			return err
+		}
+		sh.lostLocks.undone(l)
 	}
-	if len(runs) == 1 {
-		return record.ParseEntries(runs[0])
+}
+
+// endLocks ends the locks of ended gateways. It returns false if there are no such gateways.
+func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
+	ids, done := p.server.Peers.Ended(sh.keys.Doorbell)
+	if len(ids) == 0 {
+		return false, nil
 	}
-	return record.ParseEntries(slices.Concat(runs...))
+	var marks []any
+	for _, id := range ids {
+		marks = append(marks, markOf(id))
+	}
+	if _, err := p.transition(ctx, sh, p.millis(), script.EndLocksOf, nil, marks...); err != nil {
+		return false, err
+	}
+	done()
+	return true, nil
+}
+
+// Watch also wakes w when it begins to listen, because w may have missed earlier messages.
+func (p *handle) Watch(w core.Watcher) (stop func()) {
+	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {
+		sh, done := p.shard(p.place)
+		defer done()
+		_, err := p.endLocks(ctx, sh)
+		return err
+	}, w)
+}
+
+func (sh *shard) lease(now int64) lease {
+	l := lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
+	if sh.BrokerLocks {
+		l.nonce = marked(sh.mark)
+	}
+	return l
+}
+
+// leaseUnder returns the lease for a lock call. In a queue with sessions, ok is false if session is
+// nil or belongs to another partition.
+func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
+	if !sh.Sessions {
+		l = sh.lease(now)
+		return l, secret(l.nonce), "", true
+	}
+	if session == nil || session.Index != sh.Index {
+		return l, "", "", false
+	}
+	return leaseIn(session), proofOf(session), string(session.Key()), true
 }

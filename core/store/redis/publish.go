@@ -18,21 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-type publication struct {
-	stored        // record is nil unless the message is scheduled, or a history needs its id
-	noted  bool   // only its id and key are noted
-	source string // lock of the message in the topic's own queue from which this comes; "": none
-	body   []byte // nil: each copy has its own body
-	copies []copied
-}
-
-type copied struct {
-	to     place
-	record []byte
-	ttl    any // ms; "": does not expire
-	sid    string
-}
-
 // Publish sends groups in batches. One script publishes a batch, and blocks the server for some
 // microseconds per copy.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
@@ -56,9 +41,6 @@ func fromSenders(group []publication) []stored {
 	}
 	return all
 }
-
-// noLock stands for the lock of a source in another partition. No lock in Redis has this value.
-const noLock = "elsewhere"
 
 type encoder struct {
 	sh        *shard

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -72,12 +71,6 @@ type receipt struct {
 	id    string
 	until time.Time
 	lost  error // set after the answer was lost
-}
-
-type receiptKeys struct {
-	mu   sync.Mutex
-	free []string
-	made int
 }
 
 func (s *Store) receipt(sh *shard) *receipt {

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,31 +102,7 @@ func (r *recents) drop(key recent) {
 	delete(r.records, key)
 }
 
-func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
-	recent, others := s.recents.take(sh, claims)
-	if len(others) == 0 {
-		return recent, nil
-	}
-	read, err := s.read(ctx, sh, others)
-	if err != nil {
-		return nil, err
-	}
-	return inOrder(claims, recent, read), nil
-}
-
-// A claim may have no entry.
-func inOrder(claims []claim, some, others []record.Entry) []record.Entry {
-	if len(some) == 0 {
-		return others
-	}
-	entries := make([]record.Entry, 0, len(claims))
-	for _, c := range claims {
-		switch {
-		case len(some) > 0 && some[0].N == c.n:
-			entries, some = append(entries, some[0]), some[1:]
-		case len(others) > 0 && others[0].N == c.n:
-			entries, others = append(entries, others[0]), others[1:]
-		}
-	}
-	return entries
+type claim struct {
+	n int64
+	record.SideData
 }

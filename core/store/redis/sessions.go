@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -97,13 +96,6 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	return l, ok, next, err
 }
 
-func proofOf(l *core.SessionLock) string {
-	if l.Mode == core.Exclusive {
-		return secret(l.Nonce)
-	}
-	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
-}
-
 func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if !sh.Sessions {
 		return nil, core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
@@ -140,43 +132,6 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionRelease, nil, proof, string(l.Key()))
 		return err
 	})
-}
-
-// numbersOf returns numbers of the session's messages, in order and not below from: those of all
-// scheduled messages, and of up to limit available, locked and deferred messages each.
-func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
-	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
-	if err != nil {
-		return nil, err
-	}
-	var numbers []int64
-	for chunk := range slices.Chunk(due, 1000) {
-		names, err := s.server.List(ctx, append([]any{"HMGET", sh.keys.Sessions[0]}, server.Args(chunk)...)...)
-		if err != nil || len(names) != len(chunk) {
-			return nil, cmp.Or(err, server.ErrReply)
-		}
-		for i, name := range names {
-			if text, ok := name.(string); ok && core.KeyOfSession(sessionID(text)) == key {
-				numbers = append(numbers, chunk[i])
-			}
-		}
-	}
-	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
-		members, err := s.server.List(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, raw := range members {
-			member, _ := raw.(string)
-			n, err := strconv.ParseInt(member[strings.LastIndexByte(member, 0)+1:], 10, 64)
-			if err != nil {
-				return nil, server.ErrReply
-			}
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	return slices.Compact(numbers), nil
 }
 
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {

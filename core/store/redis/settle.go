@@ -15,11 +15,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-type settling struct {
-	settlements []core.Settlement
-	errs        []error
-}
-
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	if len(settlements) > 0 && settlements[0].Outcome == core.Activate {
 		return p.activate(ctx, settlements)
@@ -110,11 +105,6 @@ func (sh *shard) sortByBlock(all []settlingItem) {
 		x, y := a.Token, b.Token
 		return cmp.Or(cmp.Compare(x.Number()/blockSize, y.Number()/blockSize), cmp.Compare(x.Nonce(), y.Nonce()), cmp.Compare(x.Number(), y.Number()))
 	})
-}
-
-type settlingItem struct {
-	*core.Settlement
-	err *error
 }
 
 func (sh *shard) within(st *core.Settlement) *core.SessionLock {
@@ -254,11 +244,6 @@ func overrideFor(st *core.Settlement) any {
 	return record.OverrideOf(st.Properties)
 }
 
-type renewing struct {
-	tokens   []core.LockToken
-	renewals []core.Renewal
-}
-
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	if err := p.server.Enter(ctx); err != nil {
 		return slices.Repeat([]core.Renewal{{Err: fmt.Errorf("cannot renew locks: %w", err)}}, len(tokens))
@@ -330,3 +315,6 @@ func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 		}
 	}
 }
+
+// noLock stands for the lock of a source in another partition. No lock in Redis has this value.
+const noLock = "elsewhere"

@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,19 +10,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-type place struct {
-	core.Ref
-	core.Policy
-}
-
-type handle struct {
-	*Store
-	place
-}
-
-func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
-	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, place{r, p}}}
-}
+const (
+	maxLock       = 1000     // messages that one script call locks
+	maxInline     = 8        // messages whose records the script returns, to save a round trip
+	maxInlineBody = 16 << 10 // largest average record that the script returns: Lua is slow with large strings
+	maxRead       = 200      // entries read by one XRANGE
+	maxReadBytes  = 4 << 20  // approximate bytes read by one XRANGE
+	leastBlock    = 16       // locks in a block (see lua/settle_plain.lua): a smaller block costs more than it saves
+	muchGarbage   = 32 << 20 // if more bytes than this were read but not delivered, the garbage collector runs at once
+)
 
 // shard is what this gateway keeps for a partition in use. It can be dropped and made again.
 type shard struct {
@@ -48,6 +42,12 @@ type shard struct {
 	users int // guarded by shards.mu
 }
 
+type receiptKeys struct {
+	mu   sync.Mutex
+	free []string
+	made int
+}
+
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
@@ -56,54 +56,10 @@ type shards struct {
 
 const idleShards = 1024
 
-// The caller calls done after use.
-func (s *Store) shard(p place) (sh *shard, done func()) {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	sh = s.shards.all[p]
-	if sh == nil {
-		s.shards.trim()
-		sh = s.newShard(p, p.Sessions)
-		sh.appends.Start(&s.server, &s.flushed.appends, func(ts []*batching.Call[*outgoing[stored]]) { s.flushAppends(sh, ts) })
-		sh.publishes.Start(&s.server, &s.flushed.publishes, func(ts []*batching.Call[*outgoing[publication]]) { s.flushPublishes(sh, ts) })
-		sh.settles.Start(&s.server, &s.flushed.settles, func(ts []*batching.Call[*settling]) { s.flushSettles(sh, ts) })
-		sh.renews.Start(&s.server, &s.flushed.renews, func(ts []*batching.Call[*renewing]) { s.flushRenews(sh, ts) })
-		s.shards.all[p] = sh
-	}
-	sh.users++
-	return sh, func() {
-		s.shards.mu.Lock()
-		defer s.shards.mu.Unlock()
-		sh.users--
-	}
-}
-
 func (m *shards) known(p place) *shard {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.all[p]
-}
-
-func (s *Store) newShard(p place, sessions bool) *shard {
-	sh := &shard{place: p, keys: s.server.Names.Keys(p.Ref), mark: markOf(s.server.ID)}
-	sh.state, sh.expired = sh.keys.State, "drop"
-	if p.DeadLetterExpired {
-		sh.expired = "dead-letter"
-	}
-	if p.Subscription != "" {
-		sh.features |= script.SharedBodies
-		sh.state = slices.Concat(sh.state, sh.keys.Shared)
-	}
-	if sessions {
-		sh.features |= script.Sessions
-		sh.state = slices.Concat(sh.state, sh.keys.Sessions)
-	}
-	if sh.hasHistory() {
-		sh.features |= script.History
-		sh.state = append(slices.Clip(sh.state), sh.keys.History)
-		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
-	}
-	return sh
 }
 
 // trim drops unused shards. Flushes in progress are uses.
@@ -119,14 +75,6 @@ func (m *shards) trim() {
 	m.limit = 2 * len(m.all)
 }
 
-// queueOf returns the queue whose dead letters are in sh. The policy of dead letters does not say
-// whether this queue has sessions, so the script finds out.
-func (s *Store) queueOf(sh *shard) *shard {
-	p := sh.place
-	p.Sub -= core.DeadLetter - core.Main
-	return s.newShard(p, p.Sub == core.Main)
-}
-
 // stateArgs returns ARGV[1..4] of lua/state.lua.
 func (sh *shard) stateArgs(now int64) []any {
 	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
@@ -135,3 +83,31 @@ func (sh *shard) stateArgs(now int64) []any {
 func (sh *shard) hasHistory() bool { return sh.History.Max > 0 }
 
 func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }
+
+func (sh *shard) page() int {
+	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
+}
+
+// weigh adds a record to the average size, which is 0 before the first record.
+func (sh *shard) weigh(size int64) {
+	if average := sh.average.Load(); average > 0 {
+		size = (7*average + size + 7) / 8
+	}
+	sh.average.Store(size)
+}
+
+// affordable estimates how many messages fit into bytes. It returns 1 if no size is known.
+func (sh *shard) affordable(bytes int64) int {
+	average := sh.average.Load()
+	if average == 0 {
+		return 1
+	}
+	return int(max(1, min(maxLock, bytes/average)))
+}
+
+func (sh *shard) inline() int {
+	if sh.average.Load() > maxInlineBody {
+		return 0
+	}
+	return maxInline
+}

@@ -2,15 +2,12 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // quota estimates the bytes of a partition: the last measurement, plus what this gateway has stored
@@ -33,29 +30,6 @@ type sizeBudget struct {
 	quota   *quota
 	max     int64 // 0: no limit
 	failure error
-}
-
-// sizeBudget returns what the partition may still store, measured anew if the estimate is too old.
-func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
-	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
-	if r.max <= 0 {
-		return r
-	}
-	whole := sh.place
-	whole.Subscription, whole.Sub = "", core.Main
-	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
-		bounded, cancel := s.server.Bounded(ctx)
-		defer cancel()
-		found, errs := s.measure(bounded, []place{whole})
-		return found[0], errs[0]
-	})
-	switch {
-	case err != nil && conn.HasEnded(ctx):
-		r.failure = core.CertainlyNotDone(fmt.Errorf("cannot measure the keys '%s*': %w", sh.keys.Prefix, server.Ended(ctx)))
-	case err != nil:
-		r.failure = core.CertainlyNotDone(s.server.WrapError("measure "+sh.keys.Prefix, err))
-	}
-	return r
 }
 
 // refresh measures the partition if the estimate is too old. One call measures, without holding mu.
@@ -150,4 +124,9 @@ func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.measured + q.since, q.recent()
+}
+
+type measured struct {
+	bytes int64
+	work  time.Duration // approximate time that Redis needed
 }
