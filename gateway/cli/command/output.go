@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,28 +76,30 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints lines of JSON with --json, otherwise a table. Call Flush after the last row.
+// Rows prints lines of JSON with --json, otherwise a table. Call Flush after the last row; it
+// returns any error.
 type Rows struct {
 	table Table
 	lines *json.Encoder // nil if Rows prints a table
+	err   error         // the first error of lines
 }
 
 func (o *Format) Rows(c *cobra.Command, titles ...any) *Rows {
 	if o.JSON {
-		return &Rows{NewTable(c.OutOrStdout()), NewEncoder(c.OutOrStdout())}
+		return &Rows{table: NewTable(c.OutOrStdout()), lines: NewEncoder(c.OutOrStdout())}
 	}
-	return &Rows{NewTable(c.OutOrStdout(), titles...), nil}
+	return &Rows{table: NewTable(c.OutOrStdout(), titles...)}
 }
 
-func (r *Rows) Add(line any, cells ...any) error {
-	if r.lines != nil {
-		return r.lines.Encode(line)
+func (r *Rows) Add(line any, cells ...any) {
+	if r.lines == nil {
+		r.table.Row(cells...)
+	} else if r.err == nil {
+		r.err = r.lines.Encode(line)
 	}
-	r.table.Row(cells...)
-	return nil
 }
 
-func (r *Rows) Flush() error { return r.table.Flush() }
+func (r *Rows) Flush() error { return cmp.Or(r.err, r.table.Flush()) }
 
 // Table prints rows with aligned columns. Call Flush after the last row; it returns any error.
 type Table struct{ *tabwriter.Writer }

@@ -113,9 +113,7 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 		}
 		c := countsOf(k.Kind, name, &runtimes[i])
 		_, values := c.columns()
-		if err := rows.Add(c, append([]any{name}, values...)...); err != nil {
-			return err
-		}
+		rows.Add(c, append([]any{name}, values...)...)
 	}
 	return rows.Flush()
 }

@@ -174,24 +174,19 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the namespaces of a gateway", Args: cobra.NoArgs}
 	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		all := []api.Namespace{}
+		rows := o.Rows(c, "NAMESPACE", "KIND", "CONNECTIONS", "HOSTS")
 		for after := ""; ; {
 			var page api.NamespaceList
 			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"after": {after}, "top": {"1000"}}}, &page); err != nil {
 				return err
 			}
-			all = append(all, page.Namespaces...)
+			for _, n := range page.Namespaces {
+				rows.Add(n, n.Name, n.Kind, n.Connections, strings.Join(n.Hosts, " "))
+			}
 			if after = page.Next; after == "" {
-				break
+				return rows.Flush()
 			}
 		}
-		return o.Print(c, all, func(w io.Writer) error {
-			table := command.NewTable(w, "NAMESPACE", "KIND", "CONNECTIONS", "HOSTS")
-			for _, n := range all {
-				table.Row(n.Name, n.Kind, n.Connections, strings.Join(n.Hosts, " "))
-			}
-			return table.Flush()
-		})
 	}
 	return c
 }

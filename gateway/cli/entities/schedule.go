@@ -104,9 +104,7 @@ func listSchedules(environ []string) *cobra.Command {
 				return err
 			}
 			for _, s := range page.Schedules {
-				if err := rows.Add(s, s.Name, s.Cron, s.Zone, s.Entity, instant(s.LastTick), instant(s.Next), s.Error); err != nil {
-					return err
-				}
+				rows.Add(s, s.Name, s.Cron, s.Zone, s.Entity, instant(s.LastTick), instant(s.Next), s.Error)
 			}
 			if len(page.Schedules) == 0 {
 				return rows.Flush()

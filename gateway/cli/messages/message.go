@@ -177,9 +177,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 		for _, column := range columns {
 			cells = append(cells, cmp.Or(column.of(a), "-"))
 		}
-		if err := rows.Add(shownLine(b.entity, *a), cells...); err != nil {
-			return err
-		}
+		rows.Add(shownLine(b.entity, *a), cells...)
 		if listed++; listed%tableRows == 0 {
 			return rows.Flush()
 		}

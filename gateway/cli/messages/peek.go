@@ -134,9 +134,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 		}
 		for _, d := range page.Damaged {
 			listed, from = listed+1, d.SequenceNumber+1
-			if err := rows.Add(d, d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason); err != nil {
-				return err
-			}
+			rows.Add(d, d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason)
 		}
 		more = len(page.Damaged) == top
 	}
