@@ -23,51 +23,45 @@ import (
 
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues contains the values that a flag accepts. A key begins with the name of the command if
+// flags contains what completes the value of a flag. A key begins with the name of the command if
 // the values depend on the command. Flags of settings have the annotation config.FlagValues.
-var flagValues = map[string][]string{
-	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
-	"bench --settle": {"batch", "each", "first", "none"},
-	"receive --mode": {"peeklock", "delete"},
-	"purge --state":  append(slices.Clone(messages.PurgeStates), "all"),
-	"--effect":       command.Words(faults.Effects()),
-	"--missed":       {core.MissedOnce, core.MissedSkip},
-	"--operation":    command.Words(faults.Operations()),
-	"--rights":       {"Send", "Listen", "Send,Listen", "Manage"},
-	"--status":       command.Words(core.Statuses[:]),
-	"--store":        {"auto", "file", "memory", "redis://", "rediss://"},
-	"--strict":       {"standard", "premium"},
-	"--sync":         {"always", "interval", "never"},
+var flags = map[string]lister{
+	"bench --mode":   values("throughput", "latency", "lone", "sessions", "idle"),
+	"bench --settle": values("batch", "each", "first", "none"),
+	"receive --mode": values("peeklock", "delete"),
+	"purge --state":  values(append(slices.Clone(messages.PurgeStates), "all")...),
+	"--effect":       values(faults.Effects()...),
+	"--missed":       values(core.MissedOnce, core.MissedSkip),
+	"--operation":    values(faults.Operations()...),
+	"--rights":       values("Send", "Listen", "Send,Listen", "Manage"),
+	"--status":       values(core.Statuses[:]...),
+	"--store":        values("auto", "file", "memory", "redis://", "rediss://"),
+	"--strict":       values("standard", "premium"),
+	"--sync":         values("always", "interval", "never"),
+
+	"move --to":                           destinationNames,
+	"resubmit --to":                       destinationNames,
+	"create --entity":                     destinationNames,
+	"update --entity":                     destinationNames,
+	"--entity":                            sourceNames,
+	"--forward-to":                        destinationNames,
+	"--forward-dead-lettered-messages-to": destinationNames,
+	"--dead-letters-into":                 destinationNames,
+	"--reply-to":                          destinationNames,
+	"--namespace":                         namespaceNames,
+	"--context":                           contextNames,
+	"diff --from":                         contextNames,
+	"import --from":                       contextNames,
+	"migrate --from":                      contextNames,
 }
 
-// flagNames contains functions that list names for the values of flags, such as queues. The keys
-// are flags, after the name of the command if they depend on it.
-var flagNames = map[string]lister{
-	"move --to":                         destinationNames,
-	"resubmit --to":                     destinationNames,
-	"create --entity":                   destinationNames,
-	"update --entity":                   destinationNames,
-	"entity":                            sourceNames,
-	"forward-to":                        destinationNames,
-	"forward-dead-lettered-messages-to": destinationNames,
-	"dead-letters-into":                 destinationNames,
-	"reply-to":                          destinationNames,
-	"namespace":                         namespaceNames,
-	"context":                           contextNames,
-	"diff --from":                       contextNames,
-	"import --from":                     contextNames,
-	"migrate --from":                    contextNames,
-}
-
-var argumentNames = map[string]lister{
+// arguments contains functions that list names for an argument, by the argument in the help or, for
+// NAME and ID, by parent command.
+var arguments = map[string]lister{
 	"ENTITY":       sourceNames,
 	"TOPIC":        topicNames,
 	"SUBSCRIPTION": subscriptionNames,
 	"POLICY":       policyNames,
-}
-
-// kindNames contains functions that list names for the argument NAME or ID, by parent command.
-var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,
 	"subscription": subscriptionNames,
@@ -97,19 +91,12 @@ func Complete(c *cobra.Command, environ []string) {
 		}
 	}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		list := flagNames[c.Name()+" --"+f.Name]
+		list := flags[c.Name()+" --"+f.Name]
 		if list == nil {
-			list = flagNames[f.Name]
+			list = flags["--"+f.Name]
 		}
-		values := flagValues[c.Name()+" --"+f.Name]
-		if values == nil {
-			values = flagValues["--"+f.Name]
-		}
-		if values == nil {
-			values = f.Annotations[config.FlagValues]
-		}
-		if list == nil && values != nil {
-			list = func(context.Context, *command.Flags, []string, string) []string { return values }
+		if words := f.Annotations[config.FlagValues]; list == nil && words != nil {
+			list = values(words...)
 		}
 		if list != nil {
 			_ = c.RegisterFlagCompletionFunc(f.Name, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -133,14 +120,14 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 		if c.Parent() == nil || slices.Contains([]string{"create", "new"}, c.Name()) {
 			return nil, false
 		}
-		return kindNames[c.Parent().Name()], false
+		return arguments[c.Parent().Name()], false
 	case "FILE", "PATH", "DIR":
 		return nil, true
 	}
 	if word == "ENTITY" && c.Name() == "send" {
 		return destinationNames, false
 	}
-	return argumentNames[word], false
+	return arguments[word], false
 }
 
 func named(c *cobra.Command, environ []string, list lister, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -156,6 +143,11 @@ const maxNames = 1000
 // arguments before the one to complete. After an error, lister returns no names: the shell would
 // insert an error text into the command line.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
+
+func values[T ~string](all ...T) lister {
+	words := command.Words(all)
+	return func(context.Context, *command.Flags, []string, string) []string { return words }
+}
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
 	f, err := command.LoadContexts(o.Environ)
