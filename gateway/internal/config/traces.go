@@ -22,24 +22,18 @@ const tracesPath = "/v1/traces"
 
 // inherit reads settings that are not configured from OpenTelemetry's variables (OTEL_…).
 func (t *Traces) inherit(environ []string, r *report) {
-	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
-	if _, given := r.origins["traces.endpoint"]; !given && !off {
-		const own, all = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
-		if t.Endpoint = Variable(environ, own); t.Endpoint != "" {
-			r.origins["traces.endpoint"] = origin{source: own}
-		} else if t.Endpoint = Variable(environ, all); t.Endpoint != "" {
-			r.origins["traces.endpoint"] = origin{source: all}
-		}
-	}
-	if _, given := r.origins["traces.protocol"]; !given {
-		for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-			if v := Variable(environ, name); v != "" {
-				t.Protocol = strings.TrimSuffix(v, "/protobuf")
-				r.origins["traces.protocol"] = origin{source: name}
-				break
+	read := func(path string, use func(value string), variables ...string) {
+		for _, name := range variables {
+			if _, given := r.origins[path]; !given && Variable(environ, name) != "" {
+				use(Variable(environ, name))
+				r.origins[path] = origin{source: name}
 			}
 		}
 	}
+	if !strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") && Variable(environ, "OTEL_TRACES_EXPORTER") != "none" {
+		read("traces.endpoint", func(v string) { t.Endpoint = v }, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	}
+	read("traces.protocol", func(v string) { t.Protocol = strings.TrimSuffix(v, "/protobuf") }, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	if _, given := r.origins["traces.sample"]; !given {
 		t.inheritSampler(environ, r)
 	}
