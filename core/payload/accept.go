@@ -9,10 +9,8 @@ import (
 )
 
 // Accept is the list of types that a receiver can read, as in HTTP's Accept header (RFC 9110
-// §12.5.1). The zero Accept means any type.
-type Accept struct {
-	ranges []mediaRange
-}
+// §12.5.1), the most wanted first. An empty Accept means any type.
+type Accept []mediaRange
 
 type mediaRange struct {
 	pattern string
@@ -28,18 +26,18 @@ const maxRanges = 64
 func ParseAccept(list string) Accept {
 	var a Accept
 	for item := range strings.SplitSeq(list, ",") {
-		if r, ok := parseRange(item); ok && len(a.ranges) < maxRanges {
-			a.ranges = append(a.ranges, r)
+		if r, ok := parseRange(item); ok && len(a) < maxRanges {
+			a = append(a, r)
 		}
 	}
-	slices.SortStableFunc(a.ranges, func(x, y mediaRange) int {
+	slices.SortStableFunc(a, func(x, y mediaRange) int {
 		return cmp.Or(cmp.Compare(y.quality, x.quality), cmp.Compare(y.specificity(), x.specificity()))
 	})
 	// Many clients name some types and then */*, all with the same quality: they have no
 	// preference.
-	differs := func(r mediaRange) bool { return r.quality != a.ranges[0].quality }
-	if slices.ContainsFunc(a.ranges, func(r mediaRange) bool { return r.pattern == "*/*" }) && !slices.ContainsFunc(a.ranges, differs) {
-		return Accept{}
+	differs := func(r mediaRange) bool { return r.quality != a[0].quality }
+	if slices.ContainsFunc(a, func(r mediaRange) bool { return r.pattern == "*/*" }) && !slices.ContainsFunc(a, differs) {
+		return nil
 	}
 	return a
 }
@@ -78,7 +76,7 @@ func (r mediaRange) specificity() int {
 	}
 }
 
-func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
+func (a Accept) IsAny() bool { return len(a) == 0 }
 
 // quality is that of the most specific range that matches. The unknown type "" matches only */*.
 func (a Accept) quality(mediaType string) int {
@@ -86,7 +84,7 @@ func (a Accept) quality(mediaType string) int {
 		return defaultQuality
 	}
 	best, quality := -1, 0
-	for _, r := range a.ranges {
+	for _, r := range a {
 		if s := r.specificity(); s > best && (s == 0 || matches(r.pattern, mediaType)) {
 			best, quality = s, r.quality
 		}

@@ -206,7 +206,7 @@ func (c *Chain) targets(a Accept, declared string) []target {
 	}
 	var all []target
 	has := a.quality(declared)
-	for _, r := range a.ranges {
+	for _, r := range a {
 		if r.quality <= has {
 			break
 		}

@@ -122,7 +122,7 @@ const (
 
 // retry repeats the conversion while a serializer is Busy, up to 3/4 of d's remaining lock time.
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
+	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.Now())*3/4)
 	defer cancel()
 	for pause := firstPause; wake.After(ctx, pause); pause = min(2*pause, lastPause) {
 		if m, err := r.plan.chain.Transcode(ctx, d.Message, r.plan.accept, true); !isPassing(err) {
@@ -159,7 +159,7 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 			settled = append(settled, ds[i])
 			continue
 		}
-		r.t.log.Debug("cannot settle a message that was not delivered", "entity", r.address.String(), "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
+		r.t.Logger.Debug("cannot settle a message that was not delivered", "entity", r.address.String(), "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
 	}
 	return settled
 }

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -30,11 +31,9 @@ type Entity struct {
 }
 
 type Transcoder struct {
-	chain    *Chain
-	entities map[string]plan
-	now      func() time.Time
-	log      *slog.Logger
-	workers  sync.WaitGroup
+	Options
+	plans   map[string]plan // of Entities, by folded name
+	workers sync.WaitGroup
 }
 
 type plan struct {
@@ -44,13 +43,9 @@ type plan struct {
 }
 
 func New(o Options) *Transcoder {
-	t := &Transcoder{chain: o.Chain, entities: make(map[string]plan, len(o.Entities)), now: o.Now, log: o.Logger}
+	t := &Transcoder{Options: o, plans: make(map[string]plan, len(o.Entities))}
 	for name, e := range o.Entities {
-		p := plan{chain: e.Chain, accept: ParseAccept(e.Deliver), checked: e.Chain != nil}
-		if p.chain == nil {
-			p.chain = o.Chain
-		}
-		t.entities[core.FoldName(name)] = p
+		t.plans[core.FoldName(name)] = plan{chain: cmp.Or(e.Chain, o.Chain), accept: ParseAccept(e.Deliver), checked: e.Chain != nil}
 	}
 	return t
 }
@@ -83,12 +78,12 @@ func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 }
 
 func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
-	if t.chain == nil && len(t.entities) == 0 {
+	if t.Chain == nil && len(t.plans) == 0 {
 		return p, false
 	}
-	p, ok = t.entities[core.FoldName(a.Entity)]
+	p, ok = t.plans[core.FoldName(a.Entity)]
 	if !ok {
-		p.chain = t.chain
+		p.chain = t.Chain
 	}
 	if asked := ParseAccept(accept); !asked.IsAny() {
 		p.accept = asked
