@@ -18,7 +18,7 @@ func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	if c.Op == intercept.OpenReceiver || c.Op == intercept.AcceptSession {
 		r.watch(ctx, c)
 	}
-	if r.idle() {
+	if len(r.current()) == 0 {
 		c.Next(ctx)
 		return
 	}

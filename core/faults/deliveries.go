@@ -39,7 +39,7 @@ func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 func (d *deliveries) deliver(ds []core.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rules.idle() && len(d.held) == 0 {
+	if len(d.rules.current()) == 0 && len(d.held) == 0 {
 		d.forward(ds)
 		return
 	}

@@ -127,11 +127,6 @@ func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) err
 	})
 }
 
-func (r *Rules) idle() bool {
-	k := r.known.Load()
-	return len(k.rules) == 0 && k.text == r.book.Faults()
-}
-
 // current returns the stored rules; a known rule keeps its counts. If the stored form cannot be
 // read, because a later version has written it, there are no rules.
 func (r *Rules) current() []*active {
