@@ -86,7 +86,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 	made := op.must(201, "PUT", "/Suite-1", "")
 	p := made.Policies[0]
 	_, port, _ := strings.Cut(g.address, ":")
-	if made.Name != "Suite-1" || made.Kind != api.Created || made.CreatedAt == nil || len(made.Policies) != 1 ||
+	if made.Name != "Suite-1" || made.Kind != api.Created || made.CreatedAt.IsZero() || len(made.Policies) != 1 ||
 		p.Name != "RootManageSharedAccessKey" || p.Rights != "Send,Listen,Manage" || len(p.PrimaryKey) != 44 || len(p.SecondaryKey) != 44 ||
 		p.ConnectionString != "Endpoint=sb://"+g.address+";SharedAccessKeyName="+p.Name+";SharedAccessKey="+p.PrimaryKey+";UseDevelopmentEmulator=true" ||
 		p.HostConnectionString != strings.Replace(p.ConnectionString, g.address, "suite-1.localhost:"+port, 1) ||
@@ -111,7 +111,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 		t.Errorf("rotated: got %+v, before it %+v", q, p)
 	}
 	for _, fixed := range []struct{ name, kind string }{{"home", api.Own}, {"set", api.Configured}} {
-		if got := op.must(200, "GET", "/"+fixed.name, ""); got.Kind != fixed.kind || got.CreatedAt != nil || len(got.Policies) == 0 || got.Policies[0].PrimaryKey != "" || got.Policies[0].ConnectionString != "" {
+		if got := op.must(200, "GET", "/"+fixed.name, ""); got.Kind != fixed.kind || !got.CreatedAt.IsZero() || len(got.Policies) == 0 || got.Policies[0].PrimaryKey != "" || got.Policies[0].ConnectionString != "" {
 			t.Errorf("%s: got %+v", fixed.name, got)
 		}
 	}

@@ -76,14 +76,10 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 		return told
 	}
 	type storeHealth struct {
-		LostData *time.Time      `json:"lostData,omitempty"`
+		LostData time.Time       `json:"lostData,omitzero"`
 		Failures []redis.Failure `json:"failures,omitempty"`
 	}
-	h := storeHealth{Failures: s.redis.RecentFailures()}
-	if !lostAt.IsZero() {
-		h.LostData = &lostAt
-	}
-	if h.LostData != nil || len(h.Failures) > 0 {
+	if h := (storeHealth{lostAt, s.redis.RecentFailures()}); !lostAt.IsZero() || len(h.Failures) > 0 {
 		told["store"] = h
 	}
 	return told

@@ -219,7 +219,7 @@ func printNamespace(out io.Writer, _ []string, n *api.Namespace) error {
 	w := command.NewTable(out)
 	w.Row("name", n.Name)
 	w.Row("kind", n.Kind)
-	if n.CreatedAt != nil {
+	if !n.CreatedAt.IsZero() {
 		w.Row("created", n.CreatedAt.Format("2006-01-02 15:04:05Z07:00"))
 	}
 	w.Row("hosts", strings.Join(n.Hosts, " "))

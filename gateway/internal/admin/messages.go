@@ -360,10 +360,7 @@ func (a *API) damaged(c *call) (any, error) {
 	list := api.DamagedList{Damaged: make([]api.Damaged, len(found))}
 	for i, d := range found {
 		list.Damaged[i] = api.Damaged{
-			SequenceNumber: d.SequenceNumber, Enqueued: d.EnqueuedTime, Deliveries: d.DeliveryCount, Session: d.SessionID, Reason: d.Reason,
-		}
-		if !d.ExpiresAt.IsZero() {
-			list.Damaged[i].Expires = &d.ExpiresAt
+			SequenceNumber: d.SequenceNumber, Enqueued: d.EnqueuedTime, Expires: d.ExpiresAt, Deliveries: d.DeliveryCount, Session: d.SessionID, Reason: d.Reason,
 		}
 	}
 	return list, nil

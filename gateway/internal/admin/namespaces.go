@@ -170,7 +170,7 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	case about.Fixed:
 		n.Kind = api.Configured
 	default:
-		n.CreatedAt, n.ModifiedAt = &about.CreatedAt, &about.ModifiedAt
+		n.CreatedAt, n.ModifiedAt = about.CreatedAt, about.ModifiedAt
 	}
 	if !whole {
 		return n
@@ -333,7 +333,7 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 }
 
 func faultOf(s *faults.Status) api.Fault {
-	f := api.Fault{Rule: s.Rule, Life: s.Life.String(), Matched: s.Matched, Met: s.Met, Ends: &s.Ends}
+	f := api.Fault{Rule: s.Rule, Life: s.Life.String(), Matched: s.Matched, Met: s.Met, Ends: s.Ends}
 	if s.Delay > 0 {
 		f.Delay = s.Delay.String()
 	}

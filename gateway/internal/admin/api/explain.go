@@ -31,7 +31,7 @@ type Event struct {
 	Other          int64          `json:"otherSequenceNumber,omitempty"`
 	MessageID      string         `json:"messageId,omitempty"`
 	Failures       uint32         `json:"failedDeliveries,omitempty"`
-	Until          *time.Time     `json:"until,omitempty"`
+	Until          time.Time      `json:"until,omitzero"`
 	Reason         string         `json:"reason,omitempty"`
 	Policy         string         `json:"policy,omitempty"`
 	Peer           string         `json:"peer,omitempty"`
@@ -45,17 +45,10 @@ func AccountOf(namespace string, a *core.Account) Account {
 	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched, Applied: a.Applied}
 	for i := range a.Events {
 		e := &a.Events[i]
-		t := &told.Events[i]
-		*t = Event{
+		told.Events[i] = Event{
 			Time: e.Time, Event: e.Kind, SubQueue: strings.TrimPrefix(e.Sub.Suffix(), "/"), SequenceNumber: e.Number, Other: e.Other,
 			Failures: e.Count, Reason: e.Reason, Policy: e.By.Policy, Peer: e.By.Peer, Entity: e.Entity, Rule: e.Rule, Plugin: e.Plugin,
-			Gateway: e.Gateway,
-		}
-		if !e.MessageID.IsZero() {
-			t.MessageID = e.MessageID.String()
-		}
-		if !e.Until.IsZero() {
-			t.Until = &e.Until
+			MessageID: e.MessageID.String(), Until: e.Until, Gateway: e.Gateway,
 		}
 	}
 	return told
@@ -139,7 +132,7 @@ func (e *Event) happened() string {
 		return string(e.Event)
 	}
 	until, by := "later", "because the message does not match the JSON Schema"
-	if e.Until != nil {
+	if !e.Until.IsZero() {
 		until = e.Until.UTC().Format(InstantLayout)
 	}
 	if e.Plugin != "" {

@@ -79,12 +79,12 @@ type DamagedList struct {
 }
 
 type Damaged struct {
-	SequenceNumber int64      `json:"sequenceNumber"`
-	Enqueued       time.Time  `json:"enqueued"`
-	Expires        *time.Time `json:"expires,omitempty"`
-	Deliveries     uint32     `json:"failedDeliveries"`
-	Session        string     `json:"session,omitempty"`
-	Reason         string     `json:"reason"`
+	SequenceNumber int64     `json:"sequenceNumber"`
+	Enqueued       time.Time `json:"enqueued"`
+	Expires        time.Time `json:"expires,omitzero"`
+	Deliveries     uint32    `json:"failedDeliveries"`
+	Session        string    `json:"session,omitempty"`
+	Reason         string    `json:"reason"`
 }
 
 // DepositPath requires the name of a queue, topic, subscription or dead-letter queue. POST stores

@@ -55,16 +55,16 @@ const (
 
 // Namespace describes a namespace. Its times and keys are set only if it was created at run time.
 type Namespace struct {
-	Name        string     `json:"name"`
-	Kind        string     `json:"kind"`
-	CreatedAt   *time.Time `json:"createdAt,omitempty"`
-	ModifiedAt  *time.Time `json:"modifiedAt,omitempty"`
-	Hosts       []string   `json:"hosts"`
-	Quotas      Quotas     `json:"quotas"`
-	Connections int        `json:"connections"` // to this gateway
-	VirtualTime bool       `json:"virtualTime,omitempty"`
-	AllowFaults bool       `json:"allowFaults,omitempty"`
-	Policies    []Policy   `json:"policies,omitempty"`
+	Name        string    `json:"name"`
+	Kind        string    `json:"kind"`
+	CreatedAt   time.Time `json:"createdAt,omitzero"`
+	ModifiedAt  time.Time `json:"modifiedAt,omitzero"`
+	Hosts       []string  `json:"hosts"`
+	Quotas      Quotas    `json:"quotas"`
+	Connections int       `json:"connections"` // to this gateway
+	VirtualTime bool      `json:"virtualTime,omitempty"`
+	AllowFaults bool      `json:"allowFaults,omitempty"`
+	Policies    []Policy  `json:"policies,omitempty"`
 
 	// In a list, Entities (queues and topics) and Megabytes (their size) are set only on request.
 	Entities  *int   `json:"entities,omitempty"`
@@ -112,9 +112,9 @@ type Fault struct {
 
 	// Only answers have the members below. Matched counts the operations that the rule selected; Met
 	// counts those of them that it made fail, at all gateways. The rule ends at Ends.
-	Matched int        `json:"matched"`
-	Met     int        `json:"met"`
-	Ends    *time.Time `json:"ends,omitempty"`
+	Matched int       `json:"matched"`
+	Met     int       `json:"met"`
+	Ends    time.Time `json:"ends,omitzero"`
 }
 
 type FaultList struct {
