@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -124,40 +125,43 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	return nil
 }
 
+// anyMethod is for endpoints that check the method themselves.
+const anyMethod = "*"
+
 // Routes returns the handlers by path. A path that ends in a slash matches all paths below it.
 func (a *API) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{}
 	for _, e := range []struct {
 		path    string
-		below   bool   // the endpoint also serves the paths below path
-		methods string // as in the header Allow; "" if the endpoint checks the method itself
+		methods string // as in the header Allow
+		below   string // the methods of paths below path; "" if the endpoint does not serve them
 		rights  func(core.Identity) error
 		answer  func(*call) (any, error)
 	}{
-		{api.MetricsPath, false, http.MethodGet, nil, a.showMetrics},
-		{api.CountersPath, false, http.MethodGet, nil, a.count},
-		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
-		{api.DamagedPath, false, http.MethodGet, nil, a.damaged},
-		{api.PurgePath, false, http.MethodPost, nil, a.purge},
-		{api.DepositPath, false, http.MethodPost, nil, a.deposit},
-		{api.TapPath, false, http.MethodGet, nil, a.tap},
-		{api.MessagesPath, false, http.MethodPost, nil, a.move},
-		{api.RulesPath, false, http.MethodPost, nil, a.testRules},
-		{api.NamespacesPath, true, "", manages, a.namespaces},
-		{api.StatusPath, false, http.MethodGet, manages, a.status},
-		{api.ClockPath, false, "", manages, a.ownClock},
-		{api.FaultsPath, true, "", manages, a.ownFaults},
-		{api.EntitiesPath, false, http.MethodGet, nil, a.entities},
-		{api.HistoryPath, true, http.MethodGet, nil, a.history},
-		{api.ConnectionsPath, true, "", manages, a.connections},
-		{api.SchedulesPath, true, "", manages, a.schedules},
-		{api.SessionsPath, false, "", nil, a.sessions},
-		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
-		{api.PushesPath, false, http.MethodGet, manages, a.pushes},
-		{api.HooksPath, false, http.MethodGet, manages, a.hooks},
-		{api.PluginsPath, true, "", a.operates, a.plugins},
-		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},
-		{api.BackupPath, false, http.MethodGet, a.operates, a.backup},
+		{api.MetricsPath, http.MethodGet, "", nil, a.showMetrics},
+		{api.CountersPath, http.MethodGet, "", nil, a.count},
+		{api.ExplainPath, http.MethodGet, "", nil, a.explain},
+		{api.DamagedPath, http.MethodGet, "", nil, a.damaged},
+		{api.PurgePath, http.MethodPost, "", nil, a.purge},
+		{api.DepositPath, http.MethodPost, "", nil, a.deposit},
+		{api.TapPath, http.MethodGet, "", nil, a.tap},
+		{api.MessagesPath, http.MethodPost, "", nil, a.move},
+		{api.RulesPath, http.MethodPost, "", nil, a.testRules},
+		{api.NamespacesPath, anyMethod, anyMethod, manages, a.namespaces},
+		{api.StatusPath, http.MethodGet, "", manages, a.status},
+		{api.ClockPath, anyMethod, "", manages, a.ownClock},
+		{api.FaultsPath, anyMethod, anyMethod, manages, a.ownFaults},
+		{api.EntitiesPath, http.MethodGet, "", nil, a.entities},
+		{api.HistoryPath, http.MethodGet, http.MethodGet, nil, a.history},
+		{api.ConnectionsPath, http.MethodGet, http.MethodDelete, manages, a.connections},
+		{api.SchedulesPath, http.MethodGet, "GET, PUT, DELETE", manages, a.schedules},
+		{api.SessionsPath, anyMethod, "", nil, a.sessions},
+		{api.RemotesPath, http.MethodGet, "", manages, a.remotes},
+		{api.PushesPath, http.MethodGet, "", manages, a.pushes},
+		{api.HooksPath, http.MethodGet, "", manages, a.hooks},
+		{api.PluginsPath, http.MethodGet, "GET, POST", a.operates, a.plugins},
+		{api.PipelinesPath, http.MethodGet, "", a.operates, a.pipelines},
+		{api.BackupPath, http.MethodGet, "", a.operates, a.backup},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			memory := a.Process.Messages.Share(nil)
@@ -170,8 +174,12 @@ func (a *API) Routes() map[string]http.Handler {
 			if err == nil && e.rights != nil {
 				err = e.rights(c.id)
 			}
-			if err == nil && e.methods != "" && r.Method != e.methods {
-				err = wrongMethod(e.methods)
+			methods := e.methods
+			if c.path != "" && e.below != "" {
+				methods = e.below
+			}
+			if err == nil && methods != anyMethod && !slices.Contains(strings.Split(methods, ", "), r.Method) {
+				err = wrongMethod(methods)
 			}
 			var answer any
 			if err == nil {
@@ -187,7 +195,7 @@ func (a *API) Routes() map[string]http.Handler {
 			}
 			write(w, c.status, answer)
 		})
-		if routes[e.path] = h; e.below {
+		if routes[e.path] = h; e.below != "" {
 			routes[e.path+"/"] = h
 		}
 	}

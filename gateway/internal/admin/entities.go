@@ -153,23 +153,19 @@ func (a *API) schedules(c *call) (any, error) {
 		return nil, err
 	}
 	switch {
-	case c.path == "" && c.Method == http.MethodGet:
+	case c.path == "":
 		skip, top, err := c.page("skip", 1<<31-1)
 		if err != nil {
 			return nil, err
 		}
 		all, err := n.Broker.Schedules(c.Context(), c.id, skip, top)
 		return api.ScheduleList{Schedules: all}, err
-	case c.path == "":
-		return nil, wrongMethod(http.MethodGet)
 	case c.Method == http.MethodGet:
 		return n.Broker.Schedule(c.Context(), c.id, c.path)
 	case c.Method == http.MethodPut:
 		return putSchedule(c, n)
-	case c.Method == http.MethodDelete:
-		return map[string]string{"deleted": c.path}, n.Broker.DeleteSchedule(c.Context(), c.id, c.path)
 	}
-	return nil, wrongMethod("GET, PUT, DELETE")
+	return map[string]string{"deleted": c.path}, n.Broker.DeleteSchedule(c.Context(), c.id, c.path)
 }
 
 func putSchedule(c *call, n *Served) (any, error) {

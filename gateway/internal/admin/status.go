@@ -103,16 +103,12 @@ const reloadTimeout = 2 * time.Minute
 
 func (a *API) plugins(c *call) (any, error) {
 	switch {
-	case c.path == "" && c.Method == http.MethodGet:
-		return a.Plugins.States(), nil
 	case c.path == "":
-		return nil, wrongMethod(http.MethodGet)
+		return a.Plugins.States(), nil
 	case c.Method == http.MethodPost:
 		return a.reload(c)
-	case c.Method == http.MethodGet:
-		return a.plugin(c.path)
 	}
-	return nil, wrongMethod("GET, POST")
+	return a.plugin(c.path)
 }
 
 func (a *API) plugin(name string) (any, error) {
@@ -188,15 +184,9 @@ func (a *API) remotes(c *call) (any, error) {
 }
 
 func (a *API) connections(c *call) (any, error) {
-	switch {
-	case c.path == "" && c.Method == http.MethodGet:
-		all, err := a.Clients.Connections(c.Context(), c.id)
-		return api.ConnectionList{Connections: append([]bridges.Connection{}, all...)}, err
-	case c.path == "":
-		return nil, wrongMethod(http.MethodGet)
-	case c.Method != http.MethodDelete:
-		return nil, wrongMethod(http.MethodDelete)
-	default:
+	if c.path != "" {
 		return a.Clients.Close(c.Context(), c.id, c.path)
 	}
+	all, err := a.Clients.Connections(c.Context(), c.id)
+	return api.ConnectionList{Connections: append([]bridges.Connection{}, all...)}, err
 }
