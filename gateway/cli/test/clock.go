@@ -50,10 +50,7 @@ memory store. A policy with Manage on the namespace allows these commands.`,
 		sub := &cobra.Command{Use: each.use, Short: each.short, Args: cobra.ExactArgs(len(strings.Fields(each.use)) - 1)}
 		bindNamespace(sub, &namespace)
 		c.AddCommand(command.Asking(sub, environ, func(args []string) (q command.Inquiry, err error) {
-			q = command.Inquiry{Method: http.MethodGet, Path: api.ClockPath}
-			if namespace != "" {
-				q.Path, q.Names = api.NamespacesPath, []string{namespace, api.ClockOf}
-			}
+			q = inNamespace(http.MethodGet, namespace, api.ClockPath, api.ClockOf)
 			if each.request != nil {
 				q.Method = http.MethodPut
 				q.Body, err = each.request(strings.Join(args, ""))

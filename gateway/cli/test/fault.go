@@ -14,12 +14,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// inFaults returns a request. namespace "" means the namespace of the connection string.
-func inFaults(method, namespace string, names ...string) command.Inquiry {
+// inNamespace returns a request for own, a path for the namespace of the connection string, or for
+// the same below the path of the given namespace.
+func inNamespace(method, namespace, own, below string, names ...string) command.Inquiry {
 	if namespace == "" {
-		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}
+		return command.Inquiry{Method: method, Path: own, Names: names}
 	}
-	return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: append([]string{namespace, api.FaultsOf}, names...)}
+	return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: append([]string{namespace, below}, names...)}
 }
 
 func Fault(environ []string) *cobra.Command {
@@ -46,7 +47,7 @@ allows these commands.`,
 		sub := &cobra.Command{Use: each.use, Short: each.short, Args: cobra.ExactArgs(len(strings.Fields(each.use)) - 1)}
 		bindNamespace(sub, &namespace)
 		c.AddCommand(command.Asking(sub, environ, func(args []string) (command.Inquiry, error) {
-			return inFaults(each.method, namespace, args...), nil
+			return inNamespace(each.method, namespace, api.FaultsPath, api.FaultsOf, args...), nil
 		}, func(w io.Writer, _ []string, list *api.FaultList) error { return printFaults(w, list.Faults) }))
 	}
 	return c
@@ -105,7 +106,7 @@ cut-transfer (half of the message, then the connection breaks). Only for complet
 		if life != 0 {
 			f.Life = life.String()
 		}
-		q := inFaults(http.MethodPost, namespace)
+		q := inNamespace(http.MethodPost, namespace, api.FaultsPath, api.FaultsOf)
 		q.Body = &f
 		return q, nil
 	}, func(w io.Writer, _ []string, added *api.Fault) error { return printFaults(w, []api.Fault{*added}) })
