@@ -235,29 +235,27 @@ func asked[A, E any](least int, ask func(args []string) command.Inquiry, list fu
 	}
 }
 
-func at(path string) func([]string) command.Inquiry {
-	return func([]string) command.Inquiry { return command.Inquiry{Method: http.MethodGet, Path: path} }
+func at(path string, query url.Values) func([]string) command.Inquiry {
+	return func([]string) command.Inquiry {
+		return command.Inquiry{Method: http.MethodGet, Path: path, Query: query}
+	}
 }
 
 var most = url.Values{"top": {strconv.Itoa(maxNames)}}
 
 var (
-	namespaceNames = asked(0, func([]string) command.Inquiry {
-		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: most}
-	}, func(page *api.NamespaceList) []api.Namespace { return page.Namespaces }, func(n *api.Namespace) string { return n.Name })
+	namespaceNames = asked(0, at(api.NamespacesPath, most), func(page *api.NamespaceList) []api.Namespace { return page.Namespaces }, func(n *api.Namespace) string { return n.Name })
 
 	policyNames = asked(1, func(args []string) command.Inquiry {
 		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}
 	}, func(n *api.Namespace) []api.Policy { return n.Policies }, func(p *api.Policy) string { return p.Name })
 
-	scheduleNames = asked(0, func([]string) command.Inquiry {
-		return command.Inquiry{Method: http.MethodGet, Path: api.SchedulesPath, Query: most}
-	}, func(page *api.ScheduleList) []core.ScheduleState { return page.Schedules }, func(s *core.ScheduleState) string { return s.Name })
+	scheduleNames = asked(0, at(api.SchedulesPath, most), func(page *api.ScheduleList) []core.ScheduleState { return page.Schedules }, func(s *core.ScheduleState) string { return s.Name })
 
-	pluginNames = asked(0, at(api.PluginsPath), func(all *[]host.State) []host.State { return *all }, func(s *host.State) string { return s.Name })
-	faultNames  = asked(0, at(api.FaultsPath), func(l *api.FaultList) []api.Fault { return l.Faults }, func(f *api.Fault) string { return f.Name })
+	pluginNames = asked(0, at(api.PluginsPath, nil), func(all *[]host.State) []host.State { return *all }, func(s *host.State) string { return s.Name })
+	faultNames  = asked(0, at(api.FaultsPath, nil), func(l *api.FaultList) []api.Fault { return l.Faults }, func(f *api.Fault) string { return f.Name })
 
-	connectionNames = asked(0, at(api.ConnectionsPath), func(l *api.ConnectionList) []api.Connection { return l.Connections }, func(c *api.Connection) string {
+	connectionNames = asked(0, at(api.ConnectionsPath, nil), func(l *api.ConnectionList) []api.Connection { return l.Connections }, func(c *api.Connection) string {
 		return cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product))
 	})
 
