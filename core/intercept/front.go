@@ -41,21 +41,12 @@ func (f *Front) run(ctx context.Context, c *Call) {
 }
 
 func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) (T, error)) (answer T, err error) {
-	c := newCall(op, id, address, func(ctx context.Context, c *Call) { answer, c.Err = do(ctx, c.space) })
-	defer c.free()
-	f.run(ctx, c)
-	return answer, c.Err
+	_, err = f.call(ctx, op, id, address, func(ctx context.Context, c *Call) { answer, c.Err = do(ctx, c.space) })
+	return answer, err
 }
 
-func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
-	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
-	defer c.free()
-	f.run(ctx, c)
-	return c.Err
-}
-
-func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
-	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = do(ctx, c.space.Broker) })
+func (f *Front) call(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Call)) ([]core.Delivery, error) {
+	c := newCall(op, id, address, do)
 	defer c.free()
 	f.run(ctx, c)
 	return c.Deliveries, c.Err
@@ -104,19 +95,20 @@ func renew(ctx context.Context, c *Call) {
 }
 
 func (f *Front) Peek(ctx context.Context, id core.Identity, address core.Address, state *core.State, from int64, most int) ([]core.Delivery, error) {
-	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
-		return b.Peek(ctx, id, address, state, from, most)
+	return f.call(ctx, Peek, id, address, func(ctx context.Context, c *Call) {
+		c.Deliveries, c.Err = c.space.Broker.Peek(ctx, id, address, state, from, most)
 	})
 }
 
 func (f *Front) ReceiveDeferred(ctx context.Context, id core.Identity, address core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
-	return f.deliveries(ctx, ReceiveDeferred, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
-		return b.ReceiveDeferred(ctx, id, address, numbers, mode)
+	return f.call(ctx, ReceiveDeferred, id, address, func(ctx context.Context, c *Call) {
+		c.Deliveries, c.Err = c.space.Broker.ReceiveDeferred(ctx, id, address, numbers, mode)
 	})
 }
 
 func (f *Front) Cancel(ctx context.Context, id core.Identity, address core.Address, numbers []int64) error {
-	return f.tell(ctx, Cancel, id, address, func(ctx context.Context, s *Space) error { return s.Broker.Cancel(ctx, id, address, numbers) })
+	_, err := f.call(ctx, Cancel, id, address, func(ctx context.Context, c *Call) { c.Err = c.space.Broker.Cancel(ctx, id, address, numbers) })
+	return err
 }
 
 func (f *Front) Purge(ctx context.Context, id core.Identity, address core.Address, before time.Time, most int) (int, error) {
@@ -144,7 +136,8 @@ func (f *Front) UpdateEntity(ctx context.Context, id core.Identity, name string,
 }
 
 func (f *Front) DeleteEntity(ctx context.Context, id core.Identity, name string) error {
-	return f.tell(ctx, Manage, id, core.At(name), func(ctx context.Context, s *Space) error { return s.Admin.DeleteEntity(ctx, id, name) })
+	_, err := f.call(ctx, Manage, id, core.At(name), func(ctx context.Context, c *Call) { c.Err = c.space.Admin.DeleteEntity(ctx, id, name) })
+	return err
 }
 
 func (f *Front) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
@@ -160,9 +153,10 @@ func (f *Front) UpdateRule(ctx context.Context, id core.Identity, subscription s
 }
 
 func (f *Front) DeleteRule(ctx context.Context, id core.Identity, subscription, rule string) error {
-	return f.tell(ctx, Manage, id, core.At(subscription), func(ctx context.Context, s *Space) error {
-		return s.Admin.DeleteRule(ctx, id, subscription, rule)
+	_, err := f.call(ctx, Manage, id, core.At(subscription), func(ctx context.Context, c *Call) {
+		c.Err = c.space.Admin.DeleteRule(ctx, id, subscription, rule)
 	})
+	return err
 }
 
 func (f *Front) Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error) {
@@ -184,17 +178,13 @@ func (f *Front) TestRules(ctx context.Context, id core.Identity, name string, m 
 }
 
 func (f *Front) Entity(ctx context.Context, id core.Identity, name string) (e core.Entity, r core.Runtime, err error) {
-	err = f.tell(ctx, Read, id, core.At(name), func(ctx context.Context, s *Space) (err error) {
-		e, r, err = s.Admin.Entity(ctx, id, name)
-		return err
-	})
+	_, err = f.call(ctx, Read, id, core.At(name), func(ctx context.Context, c *Call) { e, r, c.Err = c.space.Admin.Entity(ctx, id, name) })
 	return e, r, err
 }
 
 func (f *Front) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) (es []core.Entity, rs []core.Runtime, err error) {
-	err = f.tell(ctx, Read, id, core.Address{}, func(ctx context.Context, s *Space) (err error) {
-		es, rs, err = s.Admin.Entities(ctx, id, l, skip, top)
-		return err
+	_, err = f.call(ctx, Read, id, core.Address{}, func(ctx context.Context, c *Call) {
+		es, rs, c.Err = c.space.Admin.Entities(ctx, id, l, skip, top)
 	})
 	return es, rs, err
 }
@@ -216,5 +206,6 @@ func (f *Front) Namespace(ctx context.Context, id core.Identity) (core.Namespace
 }
 
 func (f *Front) Reset(ctx context.Context, id core.Identity) error {
-	return f.tell(ctx, Read, id, core.Address{}, func(ctx context.Context, s *Space) error { return s.Admin.Reset(ctx, id) })
+	_, err := f.call(ctx, Read, id, core.Address{}, func(ctx context.Context, c *Call) { c.Err = c.space.Admin.Reset(ctx, id) })
+	return err
 }
