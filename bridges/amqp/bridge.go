@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
@@ -156,7 +157,7 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.DrainGrace, 10*time.Second)
 	o.Pools.Default()
 	o.Clients = cmp.Or(o.Clients, &clients.Registry{})
-	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
+	o.MaxFrameSize = max(o.MaxFrameSize, wire.MinMaxFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)
 	return o
 }
@@ -171,6 +172,3 @@ const (
 
 // authTimeout is the time from the open until the client has proven an identity.
 const authTimeout = 20 * time.Second
-
-// minFrameSize is the frame size that every AMQP peer must accept (AMQP 1.0 §2.8.19).
-const minFrameSize = 512

@@ -299,7 +299,7 @@ func decodeOwn(frame []byte) (f wire.Frame, p wire.Performative, payload []byte)
 	}
 	switch wire.Descriptor(f.Body[2]) {
 	case wire.DescBegin, wire.DescAttach, wire.DescFlow, wire.DescTransfer, wire.DescDetach, wire.DescEnd:
-		p, payload, _ = wire.DecodePerformative(f.Body, value.Limits{})
+		p, payload, _ = new(wire.Decoder).Decode(f.Body)
 	}
 	return f, p, payload
 }

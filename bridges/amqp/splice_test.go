@@ -198,7 +198,7 @@ func TestASpliceMakesWholeFramesOfParts(t *testing.T) {
 		if err != nil || n == 0 {
 			t.Fatalf("no frame: %v in %x", err, b)
 		}
-		p, _, err := wire.DecodePerformative(f.Body, value.Limits{})
+		p, _, err := new(wire.Decoder).Decode(f.Body)
 		if err != nil {
 			t.Fatal(err)
 		}

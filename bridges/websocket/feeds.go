@@ -251,7 +251,7 @@ func (f *feed) delivered(ds []core.Delivery) {
 	f.conn.waiting += size
 	f.pending = append(f.pending, ds...)
 	if f.stopped {
-		f.giveBack(0)
+		f.giveBack()
 	}
 }
 
@@ -411,7 +411,7 @@ func (f *feed) stop(after func()) {
 		}
 		return func() { // release the messages only after Close: before, the receiver would get them again
 			f.stopped = true
-			f.giveBack(0)
+			f.giveBack()
 			after()
 		}
 	}
@@ -422,19 +422,14 @@ func (f *feed) stop(after func()) {
 	}
 }
 
-// giveBack unlocks the pending deliveries from index keep on. Those under an Exclusive session lock
-// are unlocked when that lock ends. Messages in receive-and-delete mode are lost.
-func (f *feed) giveBack(keep int) {
-	if keep >= len(f.pending) {
-		return
-	}
-	back := f.pending[keep:]
-	f.conn.waiting -= core.SizeOf(back)
-	for i := range back {
-		if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
-			f.conn.queueSettlements(f.address, settleRequest{n: 1}, core.Settlement{Token: back[i].LockToken, Outcome: core.Release})
+// giveBack unlocks the pending deliveries. Those under an Exclusive session lock are unlocked when
+// that lock ends. Messages in receive-and-delete mode are lost.
+func (f *feed) giveBack() {
+	f.conn.waiting -= core.SizeOf(f.pending)
+	if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
+		for i := range f.pending {
+			f.conn.queueSettlements(f.address, settleRequest{n: 1}, core.Settlement{Token: f.pending[i].LockToken, Outcome: core.Release})
 		}
 	}
-	clear(back)
-	f.pending = f.pending[:keep]
+	f.pending = nil
 }

@@ -21,12 +21,6 @@ type Decoder struct {
 	disposition Disposition
 }
 
-// DecodePerformative decodes with a new Decoder. Byte slices in the results alias body.
-func DecodePerformative(body []byte, lim value.Limits) (p Performative, payload []byte, err error) {
-	d := Decoder{Limits: lim}
-	return d.Decode(body)
-}
-
 // Decode decodes the body of a frame. Only a Transfer may have a payload. Byte slices in the
 // results alias body. The error is an *Error with the condition amqp:decode-error for an invalid
 // encoding, amqp:invalid-field for a missing mandatory field or a value out of range, or

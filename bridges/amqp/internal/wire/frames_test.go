@@ -99,7 +99,7 @@ func TestALargeTransferTakesSeveralFrames(t *testing.T) {
 			if err != nil || n != len(b)-2 || f.Channel != 3 {
 				t.Fatalf("limit %d: got a frame of %d of %d bytes, %v", maxSize, n, len(b)-2, err)
 			}
-			p, part, err := DecodePerformative(f.Body, value.Limits{})
+			p, part, err := new(Decoder).Decode(f.Body)
 			if err != nil {
 				t.Fatalf("limit %d: %v", maxSize, err)
 			}

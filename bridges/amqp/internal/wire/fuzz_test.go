@@ -53,7 +53,7 @@ func FuzzFrame(f *testing.F) {
 			if err != nil || m != len(once) {
 				t.Fatalf("cut %x: %d bytes, %v", once, m, err)
 			}
-			q, rest, err := DecodePerformative(again.Body, lim)
+			q, rest, err := (&Decoder{Limits: lim}).Decode(again.Body)
 			if err != nil || !bytes.Equal(rest, payload) {
 				t.Fatalf("decode %x again: %v", again.Body, err)
 			}

@@ -195,7 +195,7 @@ func TestPerformativesHaveTheirBytes(t *testing.T) {
 			if encoded == "" {
 				continue
 			}
-			p, payload, err := DecodePerformative(unhex(encoded), value.Limits{})
+			p, payload, err := new(Decoder).Decode(unhex(encoded))
 			if err != nil || len(payload) != 0 || !reflect.DeepEqual(p, c.p) {
 				t.Errorf("decode %s, %s: got %+v, %v, want %+v", c.name, encoded, p, err, c.p)
 			}
@@ -211,7 +211,7 @@ func TestEveryFieldSurvivesARoundTrip(t *testing.T) {
 			t.Errorf("%T: %v", p, err)
 			continue
 		}
-		got, _, err := DecodePerformative(b, value.Limits{})
+		got, _, err := new(Decoder).Decode(b)
 		if err != nil || !reflect.DeepEqual(got, p) {
 			t.Errorf("got %+v, %v, want %+v", got, err, p)
 		}
@@ -220,7 +220,7 @@ func TestEveryFieldSurvivesARoundTrip(t *testing.T) {
 
 func TestTransferHasAPayload(t *testing.T) {
 	t.Parallel()
-	p, payload, err := DecodePerformative(append(unhex("00 5314 c0 03 01 5201"), "payload"...), value.Limits{})
+	p, payload, err := new(Decoder).Decode(append(unhex("00 5314 c0 03 01 5201"), "payload"...))
 	if err != nil || string(payload) != "payload" {
 		t.Fatalf("got payload %q, %v", payload, err)
 	}
@@ -254,7 +254,7 @@ func TestOtherSpellingsAreAccepted(t *testing.T) {
 		},
 		{"symbolic state", "00 5315 c0 1b 05 42 43 40 40 00 a3 12" + hex.EncodeToString([]byte("amqp:accepted:list")) + "45", &Disposition{State: Accepted{}}},
 	} {
-		got, _, err := DecodePerformative(unhex(c.hex), value.Limits{})
+		got, _, err := new(Decoder).Decode(unhex(c.hex))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, c.want)
 		}
@@ -322,7 +322,7 @@ var hostile = []struct {
 func TestHostileBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range hostile {
-		p, _, err := DecodePerformative(unhex(c.hex), value.Limits{})
+		p, _, err := new(Decoder).Decode(unhex(c.hex))
 		e, ok := errors.AsType[*Error](err)
 		if !ok || e.Condition != c.cond || !strings.Contains(e.Description, c.want) {
 			t.Errorf("%s: got %+v, %v, want %s: %s", c.name, p, err, c.cond, c.want)
@@ -335,7 +335,7 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 	for _, c := range vectors {
 		body := unhex(c.hex)
 		for n := range body {
-			if p, _, err := DecodePerformative(body[:n:n], value.Limits{}); err == nil {
+			if p, _, err := new(Decoder).Decode(body[:n:n]); err == nil {
 				t.Errorf("%s cut to %d bytes: got %+v, want an error", c.name, n, p)
 			}
 		}
@@ -352,10 +352,10 @@ func TestNestingInMapsIsLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := DecodePerformative(b, value.Limits{Depth: 12}); err != nil {
+	if _, _, err := (&Decoder{Limits: value.Limits{Depth: 12}}).Decode(b); err != nil {
 		t.Errorf("within the limit: %v", err)
 	}
-	_, _, err = DecodePerformative(b, value.Limits{Depth: 11})
+	_, _, err = (&Decoder{Limits: value.Limits{Depth: 11}}).Decode(b)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Condition != CondDecodeError {
 		t.Errorf("beyond the limit: got %v, want %s", err, CondDecodeError)
 	}
