@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
@@ -36,7 +37,8 @@ func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules
 			if ctx.Err() != nil {
 				return nil, entity.ErrTimeout
 			}
-			return nil, ev.Plugins.refusals[c.Name]
+			refusal := core.Refuse(core.Busy, "The plugin '%s', which a rule calls, is not available. Please wait and try again.", c.Name)
+			return nil, &entity.NoVerdict{Refusal: refusal, Parks: ev.Plugins.byName[c.Name].Unavailable == pipeline.Park}
 		}
 		answers[c] = got[i]
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
@@ -16,18 +15,14 @@ import (
 // Plugins are the routers, by name, that rules may call with plugin(…).
 type Plugins struct {
 	byName map[string]*pipeline.Stage
-	// refusals has, by the router's name, what senders get if the router does not answer.
-	refusals map[string]*entity.NoVerdict
-	Park     bool
+	Park   bool
 }
 
 func NewPlugins(stages []pipeline.Stage) *Plugins {
-	f := &Plugins{byName: map[string]*pipeline.Stage{}, refusals: map[string]*entity.NoVerdict{}}
+	f := &Plugins{byName: map[string]*pipeline.Stage{}}
 	for i := range stages {
 		s := &stages[i]
 		f.byName[s.Name] = s
-		err := core.Refuse(core.Busy, "The plugin '%s', which a rule calls, is not available. Please wait and try again.", s.Name)
-		f.refusals[s.Name] = &entity.NoVerdict{Refusal: err, Parks: s.Unavailable == pipeline.Park}
 		f.Park = f.Park || s.Unavailable == pipeline.Park
 	}
 	return f
