@@ -258,7 +258,8 @@ func TestDeadLettersWaitForADestinationThatTakesNone(t *testing.T) {
 			t.Errorf("tried %d times in an hour", n)
 		}
 		b.holds(t, stays)
-		if got := len(b.receive(t, "a/$DeadLetterQueue", core.PeekLock, 9).take()); got != 3 {
+		// With more credit, the receiver would lock them again when their locks end, some of them until the moment of the last look.
+		if got := len(b.receive(t, "a/$DeadLetterQueue", core.PeekLock, 3).take()); got != 3 {
 			t.Errorf("%d dead letters can be received meanwhile, want 3", got)
 		}
 		time.Sleep(2 * time.Minute) // their locks end
