@@ -83,13 +83,7 @@ func connect(url string, o Options) (*Store, error) {
 		least:  cmp.Or(o.leastBlock, leastBlock), lingers: cmp.Or(o.lingers, keyLingers), shards: shards{all: make(map[place]*shard)}, start: startBatchers,
 		recents: recents{limit: int(min(cmp.Or(o.Memory, mostRecent), mostRecent))},
 	}}
-	s.server.EndLocks = func(ctx context.Context) error {
-		var err error
-		if ended, _ := s.server.Peers.Ended(""); len(ended) > 0 {
-			err = s.doorbells.EndLocks(ctx)
-		}
-		return cmp.Or(err, s.endLostLocks(ctx))
-	}
+	s.server.EndLocks = func(ctx context.Context) error { return cmp.Or(s.doorbells.EndLocks(ctx), s.endLostLocks(ctx)) }
 	s.server.Look = s.server.IsKnown
 	s.connect()
 	s.server.Running, s.server.Stop = context.WithCancel(context.Background())

@@ -36,9 +36,8 @@ type Batcher[T any] struct {
 	waiting  []*Call[T]
 	items    int
 	bytes    int
-	due      bool        // the waiting calls wait only for flushes in progress
-	timer    *time.Timer // makes patient calls due; nil before the first one
-	timed    bool        // timer runs
+	due      bool // the waiting calls wait only for flushes in progress
+	timed    bool // a timer will make them due
 	flushing int
 	alone    bool // a flush begins only when no other is in progress
 }
@@ -112,11 +111,7 @@ func (b *Batcher[T]) queue(t *Call[T], patient bool) (departs, ok bool) {
 	b.bytes += t.bytes + pendingCallOverhead
 	if b.due = b.due || !patient || b.items >= enough; !b.due && !b.timed {
 		b.timed = true
-		if b.timer == nil {
-			b.timer = time.AfterFunc(patience, b.Hurry)
-		} else {
-			b.timer.Reset(patience)
-		}
+		time.AfterFunc(patience, b.Hurry)
 	}
 	return b.departs(), true
 }

@@ -140,6 +140,9 @@ func (b *Bells) all() map[string]*watched {
 }
 
 func (b *Bells) EndLocks(ctx context.Context) (err error) {
+	if ended, _ := b.server.Peers.Ended(""); len(ended) == 0 {
+		return nil
+	}
 	for _, w := range b.all() {
 		if failed := w.endLocks(ctx); failed != nil {
 			err = failed
