@@ -319,7 +319,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	return numbers, nil
 }
 
-// If ringDoorbell fails, gateways find the messages when they poll, within a second.
+// If ringDoorbell fails, other gateways find the messages when they poll.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.server.Eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
 		s.server.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)

@@ -305,6 +305,30 @@ func TestAnAppendToARestartedServerTakesEffectOnce(t *testing.T) {
 	}
 }
 
+// A forwarder locks the messages of a queue for another time than its receivers. Its calls must not replace the
+// receipts of the senders to that queue.
+func TestCallsUnderAnotherPolicyKeepTheReceiptOfALostCall(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "policies:"})
+	p := queue(t, s)
+	forwarder := p
+	forwarder.LockDuration, forwarder.BrokerLocks = time.Hour, true
+	forwarder = forwarder.In(s)
+	send(t, s, p, "before")
+	ds := lock(t, s, forwarder, 1)
+	lossy.loseNext(func() {
+		if err := settle(s, forwarder, core.Complete, ds...); err != nil {
+			t.Errorf("complete: %v", err)
+		}
+	})
+	send(t, s, p, "lost")
+	if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready != 1 {
+		t.Errorf("%d messages are stored, %v, want 1", stats.Ready, err)
+	}
+}
+
 // In a session a message comes back under the token that it had: to end its lock
 // again because the answer was lost would end that of its next delivery.
 func TestALostAnswerEndsNoLaterLock(t *testing.T) {

@@ -81,8 +81,8 @@ func (s *Store) receipt(sh *shard) *receipt {
 	if n := len(k.free); n > 0 {
 		r.key, k.free = k.free[n-1], k.free[:n-1]
 	} else {
-		r.key = fmt.Sprintf("%s%s%x:%d", sh.keys.Prefix, keyspace.ReceiptSuffix, sh.mark, k.made)
-		k.made++
+		// The number is unique in the store, because shards of different policies may share a prefix.
+		r.key = fmt.Sprintf("%s%s%x:%d", sh.keys.Prefix, keyspace.ReceiptSuffix, sh.mark, s.receipts.Add(1))
 	}
 	return r
 }

@@ -23,29 +23,26 @@ const (
 // shard is what this gateway keeps for a partition in use. It can be dropped and made again.
 type shard struct {
 	place
-	keys        keyspace.Set
-	features    script.Features
-	state       []any // the first keys of each of its scripts
-	expired     any   // ARGV[4] of lua/state.lua
-	appends     batching.Batcher[*outgoing[stored]]
-	publishes   batching.Batcher[*outgoing[publication]]
-	settles     batching.Batcher[*settling]
-	renews      batching.Batcher[*renewing]
-	lostLocks   lostLocks
-	quota       quota
-	receipts    receiptKeys
+	keys      keyspace.Set
+	features  script.Features
+	state     []any // the first keys of each of its scripts
+	expired   any   // ARGV[4] of lua/state.lua
+	appends   batching.Batcher[*outgoing[stored]]
+	publishes batching.Batcher[*outgoing[publication]]
+	settles   batching.Batcher[*settling]
+	renews    batching.Batcher[*renewing]
+	lostLocks lostLocks
+	quota     quota
+	receipts  struct {
+		mu   sync.Mutex
+		free []string // keys
+	}
 	targets     sync.Map     // keys of a subscription, by core.Ref
 	average     atomic.Int64 // average size of a record in bytes
 	ratesDiffer atomic.Bool  // a warning was logged
 	mark        string       // identifies this gateway's locks: see markOf
 
 	users int // guarded by shards.mu
-}
-
-type receiptKeys struct {
-	mu   sync.Mutex
-	free []string
-	made int
 }
 
 type shards struct {

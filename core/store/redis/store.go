@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +34,7 @@ type connection struct {
 	shards    shards
 	start     func(*Store, *shard) // the batchers of a new shard
 	recents   recents
+	receipts  atomic.Int64 // keys made for receipts
 	flushed   struct{ appends, publishes, settles, renews batching.Counter }
 	doorbells doorbell.Bells
 }
