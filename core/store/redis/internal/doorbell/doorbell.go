@@ -25,7 +25,7 @@ import (
 // There is one Pub/Sub connection for each master, because a message on a sharded channel reaches
 // only the node of its slot. If nothing was published, because a connection was lost or a gateway
 // crashed, a poll finds the messages of the partition. It asks each second about a partition whose
-// doorbell has rung, and every few seconds about one whose doorbell was armed at the last poll.
+// doorbell has rung, and every ten seconds or so about one whose doorbell was armed last time.
 type Bells struct {
 	server *server.Server
 	woken  wake.Signal // the set of watched partitions has changed
@@ -51,7 +51,7 @@ type listener struct {
 
 const (
 	pollInterval = time.Second
-	quietPolls   = 5 * time.Second // average interval while the doorbell is armed
+	quietPolls   = 10 * time.Second // average interval while the doorbell is armed
 )
 
 func (b *Bells) Init(s *server.Server) {
