@@ -177,7 +177,7 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*outgoing[stored]
 			defer sh.appends.SetAlone(false)
 		}
 		few := len(messages) <= maxScripted && size <= maxScriptedBytes
-		if plain && (hand == nil || !few) {
+		if plain && (hand == nil || !few) && time.Now().Unix()-s.denied.Load() > deniedFor {
 			var again bool
 			numbers, err = s.appendPlain(ctx, sh, r, messages, hand)
 			if again, err = r.again(ctx, err); again {
@@ -186,6 +186,9 @@ func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*outgoing[stored]
 		} else {
 			numbers, err = s.appendScripted(ctx, sh, r, messages, hand)
 		}
+	}
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		s.denied.Store(time.Now().Unix())
 	}
 	sh.quota.stored(size)
 	for i, n := range numbers {
@@ -210,6 +213,11 @@ const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
 )
+
+// deniedFor is for how many seconds only scripts store messages after Redis has denied the gateway's
+// user a permission. If Redis denied MULTI, and the user got the permission back before Redis has read
+// the last command, Redis would run the rest without a transaction, and count the messages wrongly.
+const deniedFor = 10
 
 // appendPlain stores messages with native commands, so that bodies do not pass through Lua. It
 // sweeps first, because messages that are due must become available before the new ones.

@@ -6,13 +6,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
 	redisstore "github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // record is a log that a test reads.
@@ -171,5 +174,54 @@ func TestAUserThatMayNotLoadScriptsIsServed(t *testing.T) {
 	send(t, s, p, "a", "b")
 	if ds := lock(t, s, p, 2); len(ds) != 2 {
 		t.Errorf("locked %d messages, want 2", len(ds))
+	}
+}
+
+// Redis refuses MULTI and gets the permission back while it reads the rest of an append. It must not run this rest
+// without the transaction: later messages would then be lost.
+func TestAPermissionThatIsGivenBackDuringAnAppendLosesNothing(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	proxy := redistest.Proxied(t, r)
+	do := func(args ...any) {
+		if err := r.Client().Do(t.Context(), args...).Err(); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	do("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "&*", "+@all")
+	s := open(t, strings.Replace(proxy.URL(), "://", "://gateway:secret@", 1), redisstore.Options{Patience: -1})
+	p := queue(t, s)
+	send(t, s, p, "before")
+	do("ACL", "SETUSER", "gateway", "-@all")
+	if err := p.In(s).Append(t.Context(), [][]*core.Message{{message("refused")}})[0].Err; err == nil {
+		t.Error("a message was stored without a permission")
+	}
+
+	const n, size = 190, 1000
+	group := make([]*core.Message, n)
+	for i := range group {
+		group[i] = message(strings.Repeat("x", size))
+	}
+	var begun, passed atomic.Int64
+	proxy.Meddle(func(q redistest.Request) error {
+		if bytes.Contains(q.Bytes, []byte("xxx")) && begun.Add(1) == 2 {
+			do("PING") // with the first answer, or the second, Redis has begun to read what came before
+			do("PING")
+			do("ACL", "SETUSER", "gateway", "+@all")
+		}
+		passed.Add(int64(len(q.Bytes)))
+		return nil
+	})
+	err := p.In(s).Append(t.Context(), [][]*core.Message{group})[0].Err
+	eventually.True(t, "the whole append has passed the proxy", func() bool { return passed.Load() >= n*size })
+	numbers := send(t, s, p, "after")
+	var got []int64
+	for ds := lock(t, s, p, n); len(ds) > 0; ds = lock(t, s, p, n) {
+		for _, d := range ds {
+			got = append(got, d.SequenceNumber)
+		}
+	}
+	if len(numbers) != 1 || !slices.Contains(got, numbers[0]) {
+		t.Errorf("the append failed with %v; then the message %v is not among those delivered: %v", err, numbers, got)
 	}
 }

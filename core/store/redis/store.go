@@ -35,6 +35,7 @@ type connection struct {
 	start     func(*Store, *shard) // the batchers of a new shard
 	recents   recents
 	receipts  atomic.Int64 // keys made for receipts
+	denied    atomic.Int64 // Unix seconds: when Redis last denied a permission to store messages
 	flushed   struct{ appends, publishes, settles, renews batching.Counter }
 	doorbells doorbell.Bells
 }
