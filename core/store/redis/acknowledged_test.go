@@ -270,10 +270,10 @@ func TestOnlyTheAnswerToItsCommandAcknowledgesAMessage(t *testing.T) {
 	for i := range 5 {
 		sure := i == 0 || i == 4 // what these do can wait
 		check(fmt.Sprintf("command %d refused when it runs", i), with(i, "-ERR injected\r\n"), false, sure)
-		queued := strings.Repeat("+QUEUED\r\n", i) + "-NOPERM injected\r\n" + strings.Repeat("+QUEUED\r\n", 4-i)
+		queued := strings.Repeat("+QUEUED\r\n", i) + "-OOM injected\r\n" + strings.Repeat("+QUEUED\r\n", 4-i)
 		check(fmt.Sprintf("command %d refused when it is queued", i), "+OK\r\n"+queued+"-EXECABORT injected\r\n", false, false)
 	}
-	for _, refusal := range []string{"WRONGPASS x", "NOAUTH x", "NOPERM x", "OOM x", "LOADING x", "READONLY x", "MISCONF x"} {
+	for _, refusal := range []string{"WRONGPASS x", "NOAUTH x", "OOM x", "LOADING x", "READONLY x", "MISCONF x"} {
 		check("all refused: "+refusal, strings.Repeat("-"+refusal+"\r\n", 7), true, false)
 	}
 	for _, answer := range []string{"$-1\r\n", ":7\r\n", "$3\r\n0-0\r\n", "$4\r\n0--1\r\n", "$3\r\n5-1\r\n", "+OK\r\n", "*0\r\n"} {
@@ -286,4 +286,6 @@ func TestOnlyTheAnswerToItsCommandAcknowledgesAMessage(t *testing.T) {
 			check(fmt.Sprintf("the connection ends after %q", whole[:at]), whole[:at], true, false)
 		}
 	}
+	// At the end, because afterwards only scripts store messages.
+	check("all refused: NOPERM x", strings.Repeat("-NOPERM x\r\n", 7), true, false)
 }
