@@ -21,13 +21,15 @@ MESSAGES ?= 0
 WRITE ?=
 # The collector takes a quarter of the time of compilers and of tests under the race detector: it runs less often.
 export GOGC ?= 300
-# Near this limit the collector runs more often. Without it, a test of the file store takes 7 GB, and a small machine begins to swap.
+# Near this limit the collector runs more often, so that a small machine does not swap.
 export GOMEMLIMIT ?= 2GiB
-# One set of objects for the program and the tests. The race detector alone needs a C compiler.
+# One set of objects for the program and the tests: so the program, too, is built without -trimpath (that
+# of a release, by Dockerfile, is built with it). The race detector alone needs a C compiler.
 export CGO_ENABLED ?= 0
 # Tests run the gateway that make build has built. A bound of minutes is for what hangs, not for what is slow.
 test verify attack: export CROSSTOWN_BINARY = $(CURDIR)/bin/crosstown
-TESTFLAGS ?= -vet=off -timeout 60m
+# Most tests that take long wait for a server, so more of them run at once than there are cores.
+TESTFLAGS ?= -vet=off -timeout 60m -parallel 8
 # Tests of the gateway's memory, of which the race detector takes several times as much.
 MEMORYTESTS = ThreeTimes|ExhaustNothing|WhatIsCharged
 # Tests of crashes make a few runs under the race detector, and many without it.
@@ -39,7 +41,7 @@ help: ## List the targets
 # The program is replaced only where its bytes differ, so that go test knows whether it has changed.
 build: ## Build bin/crosstown
 	@test -e bin/crosstown || echo "building bin/crosstown (the first build takes up to three minutes)"
-	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/.built/crosstown ./gateway
+	@$(GO) build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/.built/crosstown ./gateway
 	@cmp -s bin/.built/crosstown bin/crosstown || { cp bin/.built/crosstown bin/.built/next && mv -f bin/.built/next bin/crosstown; }
 
 run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
 // TestPipelinesStartAGatewayWithTheirEntities runs the script of each pipeline in examples/ci that starts the
@@ -20,6 +22,10 @@ func TestPipelinesStartAGatewayWithTheirEntities(t *testing.T) {
 	if err != nil {
 		t.Skip("bash is not at hand")
 	}
+	program, err := built.Gateway(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"github-actions.yml", "gitlab-ci.yml", "azure-pipelines.yml"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -27,8 +33,13 @@ func TestPipelinesStartAGatewayWithTheirEntities(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(dir, "servicebus"), os.DirFS("../examples/ci/servicebus")); err != nil {
 				t.Fatal(err)
 			}
-			program := filepath.Join(dir, ".crosstown", "bin", "crosstown")
-			installProgram(t, program)
+			bin := filepath.Join(dir, ".crosstown", "bin")
+			if err := os.MkdirAll(bin, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(program, filepath.Join(bin, "crosstown")); err != nil {
+				t.Fatal(err)
+			}
 			port := freePort(t)
 			connection := "Endpoint=sb://localhost:" + port + ";SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true"
 			script := startingScript(t, filepath.Join("../examples/ci", name))
@@ -39,7 +50,7 @@ func TestPipelinesStartAGatewayWithTheirEntities(t *testing.T) {
 			c := exec.CommandContext(ctx, shell, "-c", "set -e\n"+script+"\ncrosstown queue list\nkill $!\nwait $!")
 			c.Dir = dir
 			c.Env = append(os.Environ(), "RUNNER_TEMP="+dir, "AGENT_TEMPDIRECTORY="+dir, "HOME="+dir,
-				"PATH="+filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH"), "CROSSTOWN_CONNECTION_STRING="+connection)
+				"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "CROSSTOWN_CONNECTION_STRING="+connection)
 			out, err := c.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "session-queue") {
 				t.Errorf("%v\n%s\n%s", err, script, out)
@@ -92,19 +103,4 @@ func scripts(v any) (all []string) {
 		}
 	}
 	return all
-}
-
-// installProgram writes a program that is this test as the gateway.
-func installProgram(t *testing.T, path string) {
-	t.Helper()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+asProgram+"=1 exec '"+executable+"' \"$@\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -3,13 +3,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
 // The first commands of docs/plugins.md work as they are there, in a directory that knows nothing of
@@ -39,8 +40,7 @@ func TestAPluginIsMadeAsThePageSays(t *testing.T) {
 	}
 }
 
-// builtProgram returns a directory with this program as crosstown, below the source, as make build puts
-// it there.
+// builtProgram returns the directory of the program, below the source, as make build puts it there.
 func builtProgram(t *testing.T) string {
 	t.Helper()
 	if err := os.MkdirAll("../bin", 0o755); err != nil {
@@ -51,24 +51,12 @@ func builtProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	dir, err = filepath.Abs(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
+		t.Fatal(err)
+	}
+	program, err := built.Gateway(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "program"), text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, filepath.Join(dir, "program"))
-	if err := os.WriteFile(filepath.Join(dir, "crosstown"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return filepath.Dir(program)
 }
