@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
 )
 
 func TestAQueueIsCreatedReadListedAndDeleted(t *testing.T) {
@@ -368,6 +369,12 @@ func TestIdleEntitiesAreDeleted(t *testing.T) {
 		if got := names(); got != "busy elsewhere lasting scheduled waiting" {
 			t.Errorf("after 20 minutes there are %q", got)
 		}
+		b.create(t, "late", soon)
+		time.Sleep(5*time.Minute + touchInterval)
+		synctest.Wait()
+		if got := names(); got != "lasting scheduled waiting" {
+			t.Errorf("soon after the last one became idle there are %q", got)
+		}
 		in.Close()
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
@@ -375,6 +382,43 @@ func TestIdleEntitiesAreDeleted(t *testing.T) {
 			t.Errorf("after everybody left there are %q", got)
 		}
 	})
+}
+
+// A gateway with thousands of entities reads them again only when one of them can be idle.
+func TestEntitiesAreReadForIdleOnesOnlyIfOneCanBe(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "lasting")
+		walks := func(d time.Duration) int { // for idle entities, besides those of the forwarders
+			before := b.store.listCalls()
+			time.Sleep(d)
+			synctest.Wait()
+			return (b.store.listCalls()-before)/2 - int(d/forward.ScanInterval) // a walk lists queues, then topics
+		}
+		walks(forward.ScanInterval)
+		for _, c := range []struct {
+			does string
+			do   func()
+			want int
+		}{
+			{"nothing happens", func() {}, 0},
+			{"an entity is created", func() { b.create(t, "another") }, 1},
+			{"one is created that can be idle", func() { b.create(t, "hour", func(s *core.Settings) { s.AutoDeleteOnIdle = time.Hour }) }, 1},
+			{"it is deleted, and others are looked for", func() {}, 2},
+			{"none is left that can be idle", func() {}, 0},
+		} {
+			c.do()
+			if got := walks(5 * forward.ScanInterval); got != c.want {
+				t.Errorf("%s: all entities are read %d times, want %d", c.does, got, c.want)
+			}
+		}
+	})
+}
+
+func TestWithoutAutoDeleteOnIdleAnEntityIsNeverIdle(t *testing.T) {
+	ent := core.Entity{Settings: core.DefaultSettings(core.Queue)}
+	if last := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC); !idleFrom(&ent).After(last) {
+		t.Errorf("an entity that was never used is idle from %v", idleFrom(&ent))
+	}
 }
 
 func TestLastUseIsRecordedInTime(t *testing.T) {

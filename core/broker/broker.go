@@ -153,6 +153,7 @@ type Broker struct {
 	delivery   *delivery.Shared
 	scheduler  *scheduler
 	oldDead    oldDeadLetters
+	nextIdle   atomic.Pointer[time.Time] // when the next of the entities can be idle, as of the last walk
 	probe      singleflight.Group
 }
 
@@ -181,9 +182,10 @@ func New(store core.Store, o Options) *Broker {
 	}
 	b.evaluator = &topics.Evaluator{Namespace: b.ns, Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Memory: o.Memory}
 	b.selected.Store(&o.Selected)
+	b.nextIdle.Store(&never)
 	b.delivery = &delivery.Shared{Namespace: b.ns, Barrier: b.barrier, Start: b.goOpen}
 	b.forwarders = forward.New(forward.Config{
-		Namespace: b.ns, Entity: forForwarders(b.entity), Read: forForwarders(b.load), Walk: b.walk,
+		Namespace: b.ns, Entity: forForwarders(b.entity), Read: forForwarders(b.load), Walk: b.walkForIdle,
 		Barrier: b.barrier, Remotes: o.Remotes, Wait: o.ForwardWait,
 	})
 	b.scheduler = &scheduler{b: b, changed: wake.NewNames(), failing: map[string]string{}, known: map[string]*planned{}}
@@ -214,10 +216,12 @@ func (b *Broker) Run(ctx context.Context) error {
 	retry := time.NewTimer(refreshRetry)
 	retry.Stop()
 	defer retry.Stop()
-	for round := 1; ctx.Err() == nil; {
+	var looked time.Time // when idle entities were last looked for
+	for changed := never; ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
 		case <-b.dirty:
+			changed = earlier(changed, b.store.Now().Add(core.MinAutoDeleteOnIdle)) // a changed entity cannot be idle before
 			if !b.refreshDirty(ctx) {
 				retry.Reset(refreshRetry)
 			}
@@ -225,7 +229,8 @@ func (b *Broker) Run(ctx context.Context) error {
 			b.dirty.Set()
 		case <-tick.C:
 			b.touch(ctx)
-			if round++; round%2 == 0 {
+			if now := b.store.Now(); !now.Before(earlier(changed, *b.nextIdle.Load())) || now.Before(looked) { // or the clock was set back
+				looked, changed = now, never
 				b.deleteIdle(ctx)
 			}
 		}

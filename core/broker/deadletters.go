@@ -67,9 +67,7 @@ func (b *Broker) removeDeadLettersOf(ctx context.Context, name string, now time.
 		for _, p := range v.Queues[sub] {
 			p.LockDuration, p.BrokerLocks = purgeLock, true
 			n, at := e.removeOldIn(ctx, p.In(b.store), page, now, keep)
-			if removed += n; at.Before(due) {
-				due = at
-			}
+			removed, due = removed+n, earlier(due, at)
 		}
 	}
 	if removed > 0 {
@@ -93,9 +91,7 @@ func (e *entry) removeOldIn(ctx context.Context, p core.Partition, page int, now
 				since = ds[i].EnqueuedTime
 			}
 			if at := since.Add(keep); at.After(now) {
-				if at.Before(due) {
-					due = at
-				}
+				due = earlier(due, at)
 				break
 			}
 			old = append(old, ds[i].SequenceNumber)

@@ -461,6 +461,23 @@ func TestTransfersGoWhereTheySay(t *testing.T) {
 	})
 }
 
+func TestABacklogThatCouldNotBeCountedIsCountedSoon(t *testing.T) {
+	waiting(t, func(t *testing.T, b *started) {
+		b.create(t, "to")
+		ent := b.create(t, "via")
+		m := text("left")
+		m.Transit = &core.Transit{Destination: "to"}
+		partition(&ent, 0, core.Transfer).In(b.store).Append(t.Context(), each(m))
+		b.store.fail(core.Busy, 0)
+		time.Sleep(forward.ScanInterval)
+		synctest.Wait()
+		b.store.fail(nil)
+		time.Sleep(forward.ScanRetry)
+		synctest.Wait()
+		b.holds(t, map[string]string{"to": "left", "via/$Transfer": ""})
+	})
+}
+
 func TestManyStuckTransfersDoNotHoldUpOthers(t *testing.T) {
 	waiting(t, func(t *testing.T, b *started) {
 		b.create(t, "stuck", func(s *core.Settings) { s.Status = core.StatusDisabled })

@@ -267,6 +267,7 @@ type faulty struct {
 	appends  []uint16
 	sweeps   int
 	topics   int
+	lists    int
 	silent   bool // what is stored is answered Busy
 }
 
@@ -404,6 +405,19 @@ func (f *faulty) Topic(ctx context.Context, namespace, name string) (core.TopicV
 	f.topics++
 	f.mu.Unlock()
 	return f.Store.Topic(ctx, namespace, name)
+}
+
+func (f *faulty) Entities(ctx context.Context, namespace string, of core.Listing, skip, top int) ([]core.Entity, error) {
+	f.mu.Lock()
+	f.lists++
+	f.mu.Unlock()
+	return f.Store.Entities(ctx, namespace, of, skip, top)
+}
+
+func (f *faulty) listCalls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists
 }
 
 func (f *faulty) topicCalls() int {

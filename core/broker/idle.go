@@ -8,15 +8,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-const touchInterval = 30 * time.Second
+const (
+	touchInterval = 30 * time.Second
+	openInterval  = 10 * time.Minute // longest interval for an entity with an open receiver
+	idleRetry     = time.Minute
+)
 
-// touch records in the store when entities were last used. An open receiver counts as a use.
+// touch records in the store when entities were last used. An open receiver counts as a use, and is
+// recorded often enough that no other gateway deletes the entity.
 func (b *Broker) touch(ctx context.Context) {
-	entries := b.known()
-	for _, e := range entries {
+	var entries []*entry
+	now := b.store.Now()
+	for _, e := range b.known() {
 		if e.receivers.HasReceivers() {
 			e.Use()
+			if now.Sub(time.UnixMilli(e.recorded.Load())) < min(openInterval, e.View().Settings.AutoDeleteOnIdle/5) {
+				continue
+			}
 		}
+		entries = append(entries, e)
 	}
 	b.touchEntries(ctx, entries)
 }
@@ -39,16 +49,39 @@ func (b *Broker) touchEntries(ctx context.Context, entries []*entry) {
 	}
 }
 
+// walkForIdle is walk for calls that are made regularly: it also notes when the next of the entities
+// can be idle.
+func (b *Broker) walkForIdle(ctx context.Context, visit func(*core.Entity)) error {
+	next := never
+	err := b.walk(ctx, func(ent *core.Entity) {
+		next = earlier(next, idleFrom(ent))
+		visit(ent)
+	})
+	if err == nil {
+		b.nextIdle.Store(&next)
+	}
+	return err
+}
+
+// deleteIdle deletes the entities that are idle, and notes when the next can be. An entity that is
+// created, changed or used later can be idle only after another core.MinAutoDeleteOnIdle.
 func (b *Broker) deleteIdle(ctx context.Context) {
+	now, next := b.store.Now(), never
 	var listed []core.Entity
 	err := b.walk(ctx, func(ent *core.Entity) {
-		if idle(ent, b.store.Now()) {
+		if at := idleFrom(ent); at.After(now) {
+			next = earlier(next, at)
+		} else {
 			listed = append(listed, *ent)
 		}
 	})
 	if err != nil {
 		b.log.Warn("cannot list idle entities; trying again later", "err", err)
 	}
+	if err != nil || len(listed) > 0 {
+		next = earlier(next, now.Add(idleRetry))
+	}
+	b.nextIdle.Store(&next)
 	for i := range listed {
 		b.deleteIfIdle(ctx, &listed[i])
 	}
@@ -57,7 +90,7 @@ func (b *Broker) deleteIdle(ctx context.Context) {
 func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) {
 	// Another gateway may have recorded a use after the list was read.
 	ent, err := b.store.Entity(ctx, b.ns.ID, listed.Name)
-	if err != nil || ent.ID != listed.ID || !idle(&ent, b.store.Now()) {
+	if err != nil || ent.ID != listed.ID || idleFrom(&ent).After(b.store.Now()) {
 		return
 	}
 	t := b.countEntities(ctx, ent)[0]
@@ -72,10 +105,21 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) {
 	b.forgetDeleted(&ent)
 }
 
-func idle(e *core.Entity, now time.Time) bool {
+// never is later than any clock shows.
+var never = time.Unix(1<<40, 0)
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// idleFrom returns when an entity is deleted if nobody uses it until then.
+func idleFrom(e *core.Entity) time.Time {
 	if e.Settings.AutoDeleteOnIdle == core.Forever {
-		return false
+		return never
 	}
 	last := slices.MaxFunc([]time.Time{e.AccessedAt, e.CreatedAt, e.UpdatedAt}, time.Time.Compare)
-	return now.Sub(last) >= e.Settings.AutoDeleteOnIdle
+	return last.Add(e.Settings.AutoDeleteOnIdle)
 }

@@ -4,6 +4,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -18,11 +19,12 @@ import (
 )
 
 const (
-	// ScanInterval is how often the forwarders look for messages to move in all entities, because a
-	// gateway that knew of such messages may have died.
-	ScanInterval = time.Minute
+	// ScanInterval is how often the forwarders look in all entities for messages to move that no
+	// gateway knows of. They also do so when a gateway has left.
+	ScanInterval = 10 * time.Minute
 	IdleLife     = time.Minute
 	readRetry    = time.Second
+	ScanRetry    = time.Minute // after a scan that could not check all entities
 	// stepGrace is how long steps in flight may continue when Run ends.
 	stepGrace          = 5 * time.Second
 	MaxConcurrentSteps = 64
@@ -195,12 +197,14 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 }
 
 func (s *Forwarders) scan(ctx context.Context) {
+	var uncounted error
 	err := s.Walk(ctx, func(ent *core.Entity) {
 		s.reconcile(ent)
-		s.startForBacklog(ctx, ent)
+		uncounted = cmp.Or(s.startForBacklog(ctx, ent), uncounted)
 	})
-	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("cannot check entities for messages to forward; the next scan checks them", "err", err)
+	if err = cmp.Or(err, uncounted); err != nil && ctx.Err() == nil {
+		s.Log.Warn("cannot check all entities for messages to forward; checking them again in a minute", "err", err)
+		time.AfterFunc(ScanRetry, func() { s.Changed("") })
 	}
 }
 
@@ -247,7 +251,7 @@ func (s *Forwarders) retry(selected func(*forwarder) bool) {
 
 func (s *Forwarders) Wake() { s.retry(func(*forwarder) bool { return true }) }
 
-func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
+func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) (err error) {
 	subs := []core.SubQueue{core.Transfer}
 	if ent.Kind == core.Topic {
 		subs = []core.SubQueue{core.Main, core.Transfer}
@@ -258,6 +262,7 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 			ps[i] = s.Partition(ent, uint16(i), sub)
 		}
 		for _, c := range s.Store.StatsOf(ctx, ps) {
+			err = cmp.Or(c.Err, err)
 			if c.Err == nil && c.Stats.Ready+c.Stats.Locked+c.Stats.Scheduled > 0 {
 				s.mu.Lock()
 				s.start(ent, sub)
@@ -266,6 +271,7 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 			}
 		}
 	}
+	return err
 }
 
 func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
