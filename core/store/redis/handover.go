@@ -35,7 +35,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
 	}
-	if _, lost := sh.lostLocks.next(now); lost {
+	if _, lost := s.lostLocks.next(sh.place, now); lost {
 		return nil
 	}
 	for _, w := range s.doorbells.WatchersOf(sh.keys.Doorbell) {
@@ -62,7 +62,7 @@ func (h *handOver) fail(err error) {
 		return
 	}
 	if conn.MayHaveRun(err) {
-		h.shard.lostLocks.add(h.lease)
+		h.store.lostLocks.add(h.shard.place, h.lease)
 	}
 	h.watcher.HandOver(nil, time.Time{}, true, nil) // without a delivery, the receiver calls Lock itself
 }
@@ -86,7 +86,7 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 		ds, err = h.deliver(ctx, claims, numbers, messages)
 	}
 	if err != nil {
-		h.shard.lostLocks.add(h.lease)
+		h.store.lostLocks.add(h.shard.place, h.lease)
 	}
 	fitting := h.store.fit(h.shard, ds, &h.bytes, false)
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)

@@ -3,6 +3,7 @@ package redis
 import (
 	"crypto/sha1"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -49,31 +50,40 @@ func proofOf(l *core.SessionLock) string {
 // first. Without such a call, endLostLocks ends them within a second.
 type lostLocks struct {
 	mu     sync.Mutex
-	leases []lease
+	leases map[place][]lease
 }
 
-func (l *lostLocks) add(each lease) {
+func (l *lostLocks) add(p place, each lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leases = append(l.leases, each)
+	l.leases[p] = append(l.leases[p], each)
 }
 
-func (l *lostLocks) next(now int64) (each lease, ok bool) {
+func (l *lostLocks) next(p place, now int64) (each lease, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.leases) > 0 {
-		if each = l.leases[0]; each.call != "" || each.until > now {
+	if len(l.leases) == 0 {
+		return lease{}, false
+	}
+	for _, each := range l.leases[p] {
+		if each.call != "" || each.until > now {
 			return each, true
 		}
-		l.leases = l.leases[1:]
 	}
+	delete(l.leases, p)
 	return lease{}, false
 }
 
-func (l *lostLocks) undone(each lease) {
+func (l *lostLocks) undone(p place, each lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leases = slices.DeleteFunc(l.leases, func(other lease) bool { return other == each })
+	l.leases[p] = slices.DeleteFunc(l.leases[p], func(other lease) bool { return other == each })
+}
+
+func (l *lostLocks) places() []place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.leases))
 }
 
 const markBytes = 3 // of a nonce, which identify a gateway

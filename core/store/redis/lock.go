@@ -204,7 +204,7 @@ func (s *Store) lockWith(ctx context.Context, sh *shard, now int64, l lease, sc 
 	reply, err := s.transition(ctx, sh, now, sc, nil, args...)
 	if err != nil {
 		if conn.MayHaveRun(err) {
-			sh.lostLocks.add(l)
+			s.lostLocks.add(sh.place, l)
 		}
 		return out, err
 	}
@@ -214,7 +214,7 @@ func (s *Store) lockWith(ctx context.Context, sh *shard, now int64, l lease, sc 
 		out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, state)
 	}
 	if err != nil {
-		sh.lostLocks.add(l)
+		s.lostLocks.add(sh.place, l)
 	}
 	return out, err
 }
@@ -319,17 +319,10 @@ func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 func (s *Store) endLostLocks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	now := s.millis()
-	s.shards.mu.Lock()
-	var lost []*shard
-	for _, sh := range s.shards.all {
-		if _, ok := sh.lostLocks.next(now); ok {
-			lost = append(lost, sh)
-		}
-	}
-	s.shards.mu.Unlock()
-	for _, sh := range lost {
-		if err := s.undoLostLocks(ctx, sh); err != nil {
+	for _, p := range s.lostLocks.places() {
+		sh, done := s.shard(p)
+		err := s.undoLostLocks(ctx, sh)
+		if done(); err != nil {
 			return err
 		}
 	}
@@ -338,7 +331,7 @@ func (s *Store) endLostLocks(ctx context.Context) error {
 
 func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 	for {
-		l, ok := sh.lostLocks.next(s.millis())
+		l, ok := s.lostLocks.next(sh.place, s.millis())
 		if !ok {
 			return nil
 		}
@@ -349,7 +342,7 @@ func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 		if _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {
 			return err
 		}
-		sh.lostLocks.undone(l)
+		s.lostLocks.undone(sh.place, l)
 	}
 }
 

@@ -80,10 +80,14 @@ func connect(url string, o Options) (*Store, error) {
 	names := keyspace.Names(o.Prefix)
 	s := &Store{connection: &connection{
 		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}, Turns: server.NewTurns()},
-		least:  cmp.Or(o.leastBlock, leastBlock), lingers: cmp.Or(o.lingers, keyLingers), shards: shards{all: make(map[place]*shard)}, start: startBatchers,
+		least:  cmp.Or(o.leastBlock, leastBlock), lingers: cmp.Or(o.lingers, keyLingers), shards: shards{all: make(map[place]*shard)}, lostLocks: lostLocks{leases: make(map[place][]lease)}, start: startBatchers,
 		recents: recents{limit: int(min(cmp.Or(o.Memory, mostRecent), mostRecent))},
 	}}
 	s.server.EndLocks = func(ctx context.Context) error { return cmp.Or(s.doorbells.EndLocks(ctx), s.endLostLocks(ctx)) }
+	s.server.Left = func() {
+		s.MayHaveMissed()
+		s.doorbells.PollAll()
+	}
 	s.server.Look = s.server.IsKnown
 	s.connect()
 	s.server.Running, s.server.Stop = context.WithCancel(context.Background())

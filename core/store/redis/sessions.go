@@ -67,7 +67,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 		}
 		reply, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
 		if !takesOver && conn.MayHaveRun(err) {
-			sh.lostLocks.add(lease{nonce: lock.Nonce, until: until})
+			p.lostLocks.add(sh.place, lease{nonce: lock.Nonce, until: until})
 		}
 		if core.CodeOf(err) == core.SessionLocked {
 			if ended, failed := p.endLocks(ctx, sh); ended || failed != nil {

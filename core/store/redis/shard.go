@@ -31,7 +31,6 @@ type shard struct {
 	publishes batching.Batcher[*outgoing[publication]]
 	settles   batching.Batcher[*settling]
 	renews    batching.Batcher[*renewing]
-	lostLocks lostLocks
 	quota     quota
 	receipts  struct {
 		mu   sync.Mutex

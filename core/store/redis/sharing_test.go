@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,52 @@ func TestAfterALostConnectionChangesMayHaveBeenMissed(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("heard nothing")
+	}
+}
+
+// A gateway that leaves may have known of messages to forward, and may have died before it published
+// that there are messages.
+func TestAGatewayThatLeavesIsNoticed(t *testing.T) {
+	t.Parallel()
+	for how, leave := range map[string]func(t *testing.T, s *redisstore.Store, between *redistest.Proxy){
+		"it stops": func(t *testing.T, s *redisstore.Store, _ *redistest.Proxy) {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+		"it dies": func(_ *testing.T, _ *redisstore.Store, between *redistest.Proxy) {
+			between.Meddle(func(redistest.Request) error { return errors.New("it is dead") })
+			between.Break()
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := redistest.Start(t, redistest.Options{})
+			between := redistest.Proxied(t, r)
+			const prefix = "p:"
+			leaving, staying := open(t, between.URL(), redisstore.Options{Prefix: prefix}), open(t, r.URL(), redisstore.Options{Prefix: prefix})
+			heard := make(chan string, 100)
+			defer staying.WatchEntities(func(namespace, name string) { heard <- namespace + "/" + name })()
+			registered := func() []string {
+				all, err := r.Client().HVals(t.Context(), prefix+"{ct}g").Result()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return all
+			}
+			var first []string
+			eventually.True(t, "both are registered", func() bool {
+				first = registered()
+				return len(first) == 2
+			})
+			eventually.True(t, "both register again, and so know of each other", func() bool {
+				return !slices.ContainsFunc(registered(), func(each string) bool { return slices.Contains(first, each) })
+			})
+			leave(t, leaving, between)
+			if got := await(t, heard); got != "/" {
+				t.Errorf("heard %q, want two empty strings", got)
+			}
+		})
 	}
 }
 

@@ -32,6 +32,7 @@ type connection struct {
 	least     int           // minimum number of locks in a block
 	lingers   time.Duration // how long a partition knows the key of a move after Forget
 	shards    shards
+	lostLocks lostLocks
 	start     func(*Store, *shard) // the batchers of a new shard
 	recents   recents
 	receipts  atomic.Int64 // keys made for receipts

@@ -22,8 +22,8 @@ import (
 )
 
 type Catalogue struct {
+	changes
 	server   *server.Server
-	changes  changes
 	removals wake.Signal // set when there may be a deleted namespace whose contents must be removed
 }
 

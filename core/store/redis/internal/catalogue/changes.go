@@ -71,6 +71,14 @@ func (c *changes) notify(namespace string, names ...string) {
 	}
 }
 
+// MayHaveMissed tells the watchers that anything may have changed, unless the server has lost its
+// data: then entities must not seem to be deleted.
+func (c *changes) MayHaveMissed() {
+	if !errors.Is(c.server.Intact(), server.ErrLost) {
+		c.notify("", "")
+	}
+}
+
 // isOwn reports whether this store published the change, and so has already called its watchers.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
@@ -97,9 +105,7 @@ func (c *changes) listen(ctx context.Context) {
 	server.Listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if !errors.Is(c.server.Intact(), server.ErrLost) { // after a loss of data, entities must not seem to be deleted
-				c.notify("", "")
-			}
+			c.MayHaveMissed()
 		case *redis.Message:
 			parts := strings.Split(m.Payload, "\x00")
 			if len(parts) >= 3 && !c.isOwn(parts[0]) {

@@ -25,22 +25,26 @@ import (
 // There is one Pub/Sub connection for each master, because a message on a sharded channel reaches
 // only the node of its slot. If nothing was published, because a connection was lost or a gateway
 // crashed, a poll finds the messages of the partition. It asks each second about a partition whose
-// doorbell has rung, and every ten seconds or so about one whose doorbell was armed last time.
+// doorbell has rung, and every half minute or so about one whose doorbell was armed last time. It
+// asks about all partitions when a gateway has left.
 type Bells struct {
 	server *server.Server
 	woken  wake.Signal // the set of watched partitions has changed
 
 	mu       sync.Mutex
 	watchers map[string]*watched
+	polls    int                // number of the latest poll
+	plan     map[int][]*watched // by the number of the poll; a watched counts if this is its next
 
 	listeners map[*redis.Client]*listener // used only by run
 }
 
 type watched struct {
-	ref      core.Ref
+	channel  string
+	commands [][]any // of the poll; of dead letters, the second is about the main queue
 	endLocks func(ctx context.Context) error
 	watchers []core.Watcher // copy-on-write, so it can be read without mu
-	next     time.Time      // of the poll; guarded by mu
+	next     int            // number of the poll; guarded by mu
 }
 
 type listener struct {
@@ -51,12 +55,12 @@ type listener struct {
 
 const (
 	pollInterval = time.Second
-	quietPolls   = 10 * time.Second // average interval while the doorbell is armed
+	quiet        = 30 // average number of polls from one that asks to the next while the doorbell is armed
 )
 
 func (b *Bells) Init(s *server.Server) {
 	b.server, b.woken = s, wake.New()
-	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
+	b.watchers, b.plan, b.listeners = make(map[string]*watched), make(map[int][]*watched), make(map[*redis.Client]*listener)
 }
 
 type watcher struct{ core.Watcher }
@@ -70,8 +74,13 @@ func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w co
 	defer b.mu.Unlock()
 	known := b.watchers[channel]
 	if known == nil {
-		known = &watched{ref: ref, endLocks: endLocks}
+		known = &watched{channel: channel, commands: [][]any{{"HMGET", b.server.Names.Head(ref), "w", "s", "c", "a"}}, endLocks: endLocks}
+		if ref.Sub.IsDeadLetter() {
+			ref.Sub -= core.DeadLetter - core.Main
+			known.commands = append(known.commands, []any{"HGET", b.server.Names.Head(ref), "d"})
+		}
 		b.watchers[channel] = known
+		b.pollIn(known, 1)
 		b.woken.Set()
 	}
 	known.watchers = append(slices.Clone(known.watchers), own)
@@ -88,17 +97,39 @@ func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, w co
 
 // Watchers must not block.
 func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
-	b.pollAt(channel, time.Time{})
-	for _, w := range b.WatchersOf(channel) {
+	for _, w := range b.pollAfter(channel, 1) {
 		w.Wake(session)
 	}
 }
 
-func (b *Bells) pollAt(channel string, next time.Time) {
+// pollAfter plans the poll that asks about the channel, and returns the channel's watchers.
+func (b *Bells) pollAfter(channel string, polls int) []core.Watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w := b.watchers[channel]; w != nil {
+	w := b.watchers[channel]
+	if w == nil {
+		return nil
+	}
+	b.pollIn(w, polls)
+	return w.watchers
+}
+
+func (b *Bells) pollIn(w *watched, polls int) {
+	if len(w.commands) > 1 { // what is due in the main queue can change at any time
+		polls = 1
+	}
+	if next := b.polls + polls; w.next != next {
 		w.next = next
+		b.plan[next] = append(b.plan[next], w)
+	}
+}
+
+// PollAll makes the next poll ask about all partitions.
+func (b *Bells) PollAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range b.watchers {
+		b.pollIn(w, 1)
 	}
 }
 
@@ -261,11 +292,9 @@ func (b *Bells) drop(node *redis.Client) {
 func (b *Bells) poll(ctx context.Context) {
 	var channels []string
 	var commands [][]any
-	for channel, ref := range b.due() {
-		channels, commands = append(channels, channel), append(commands, []any{"HMGET", b.server.Names.Head(ref), "w", "s", "c", "a"})
-		if ref.Sub.IsDeadLetter() {
-			ref.Sub -= core.DeadLetter - core.Main
-			channels, commands = append(channels, channel), append(commands, []any{"HGET", b.server.Names.Head(ref), "d"})
+	for _, w := range b.due() {
+		for _, command := range w.commands {
+			channels, commands = append(channels, w.channel), append(commands, command)
 		}
 	}
 	for i, reply := range b.server.Piped(ctx, len(commands), func(i int) []any { return commands[i] }) {
@@ -274,7 +303,7 @@ func (b *Bells) poll(ctx context.Context) {
 			if head, err := reply.Slice(); err != nil || needsWake(head) {
 				wake()
 			} else {
-				b.pollAt(channels[i], time.Now().Add(quietPolls/2+rand.N(quietPolls)))
+				b.pollAfter(channels[i], quiet/2+rand.N(quiet))
 			}
 			continue
 		}
@@ -285,16 +314,18 @@ func (b *Bells) poll(ctx context.Context) {
 	}
 }
 
-// due returns the partitions, by channel, about which the poll must ask.
-func (b *Bells) due() map[string]core.Ref {
+// due begins a poll, and returns the partitions about which it must ask.
+func (b *Bells) due() (due []*watched) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	due, now := make(map[string]core.Ref), time.Now()
-	for channel, w := range b.watchers {
-		if w.ref.Sub.IsDeadLetter() || !now.Before(w.next) {
-			due[channel] = w.ref
+	b.polls++
+	for _, w := range b.plan[b.polls] {
+		if w.next == b.polls && b.watchers[w.channel] == w {
+			w.next = 0
+			due = append(due, w)
 		}
 	}
+	delete(b.plan, b.polls)
 	return due
 }
 

@@ -1,34 +1,39 @@
 package doorbell
 
 import (
-	"maps"
 	"slices"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
 func TestQuietPartitionsArePolledRarely(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := Bells{watchers: map[string]*watched{"queue": {}, "letters": {ref: core.Ref{Sub: core.DeadLetter}}, "rung": {}}}
-		want := func(when string, channels ...string) {
-			t.Helper()
-			if got := slices.Sorted(maps.Keys(b.due())); !slices.Equal(got, channels) {
-				t.Errorf("%s: polled %v, want %v", when, got, channels)
-			}
+	var b Bells
+	b.Init(nil)
+	for channel, commands := range map[string]int{"queue": 1, "letters": 2, "rung": 1} {
+		b.watchers[channel] = &watched{channel: channel, commands: make([][]any, commands)}
+	}
+	b.PollAll()
+	want := func(when string, channels ...string) {
+		t.Helper()
+		var got []string
+		for _, w := range b.due() {
+			got = append(got, w.channel)
+			b.pollAfter(w.channel, quiet)
 		}
-		want("at first", "letters", "queue", "rung")
-		for channel := range b.due() {
-			b.pollAt(channel, time.Now().Add(quietPolls))
+		if slices.Sort(got); !slices.Equal(got, channels) {
+			t.Errorf("%s: polled %v, want %v", when, got, channels)
 		}
-		want("when all are quiet", "letters")
-		b.wakeWatchers("rung", "")
-		want("after a ring", "letters", "rung")
-		b.pollAt("gone", time.Now())
-		time.Sleep(quietPolls)
-		want("later", "letters", "queue", "rung")
-	})
+	}
+	want("at first", "letters", "queue", "rung")
+	want("when all are quiet", "letters")
+	b.wakeWatchers("rung", "")
+	b.wakeWatchers("rung", "")
+	want("after two rings", "letters", "rung")
+	b.pollAfter("gone", 1)
+	for range quiet - 3 {
+		want("then", "letters")
+	}
+	want("later", "letters", "queue")
+	want("after the rings", "letters")
+	want("later still", "letters", "rung")
 }

@@ -106,6 +106,7 @@ func (s *Server) KeepPresent(ctx context.Context) {
 			s.Log.Debug(what, "err", err)
 		}
 	}
+	var present map[string]int
 	for {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
 		tell("cannot read the store's clock; using the last reading", s.ReadClock(bounded))
@@ -114,6 +115,12 @@ func (s *Server) KeepPresent(ctx context.Context) {
 		bounded, cancel = s.Bounded(ctx)
 		there, err := s.Register(bounded)
 		if err == nil {
+			for id := range present {
+				if _, ok := there[id]; !ok {
+					s.Left()
+				}
+			}
+			present = there
 			err = cmp.Or(s.RaiseFormat(bounded, there, time.Now()), s.EndLocks(bounded))
 		}
 		cancel()

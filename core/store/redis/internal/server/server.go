@@ -27,6 +27,7 @@ type Server struct {
 	Stamp    storeStamp
 	Failures conn.Failures
 	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
+	Left     func()                          // called when a gateway is no longer present
 	Turns    Turns
 
 	agreedSince time.Time // used only by KeepPresent
