@@ -56,8 +56,8 @@ type Call interface {
 	// added after it start another frame.
 	Append() Position
 	Ref(record int32) Ref
-	// Release returns unused reserved space. again is true if the call is empty and can be reused.
-	Release() (again bool)
+	// Release returns unused reserved space. The Call must not be used after it.
+	Release()
 }
 
 type Position uint64

@@ -125,7 +125,6 @@ type effects struct {
 	Call
 	puts []put
 	scratch
-	spare *sync.Pool
 }
 
 // scratch is reused for each effect that is added, which saves allocations.
@@ -154,11 +153,12 @@ type put struct {
 
 const keepPuts = 1 << 12
 
+var spareEffects = sync.Pool{New: func() any { return new(effects) }}
+
 func (s *Store) newEffects() *effects {
-	if x, ok := s.spare.Get().(*effects); ok {
-		return x
-	}
-	return &effects{Call: s.journal.Begin(), spare: &s.spare}
+	x := spareEffects.Get().(*effects)
+	x.Call = s.journal.Begin()
+	return x
 }
 
 func (x *effects) isLarge() bool { return x != nil && x.IsLarge() }
@@ -167,10 +167,11 @@ func (x *effects) release() {
 	if x == nil {
 		return
 	}
-	again := x.Release() && cap(x.puts) <= keepPuts
+	x.Release()
 	clear(x.puts)
-	if x.puts, x.scratch = x.puts[:0], (scratch{}); again {
-		x.spare.Put(x)
+	*x = effects{puts: x.puts[:0]} // without the journal: spare effects must not keep a closed store in memory
+	if cap(x.puts) <= keepPuts {
+		spareEffects.Put(x)
 	}
 }
 

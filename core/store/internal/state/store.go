@@ -42,7 +42,6 @@ type contents struct {
 	catalogued Position // journal position up to which the loaded snapshot contains the catalogue
 	doorbells  wake.Hooks[core.Ref, func(core.SessionKey)]
 	removals   sync.WaitGroup
-	spare      sync.Pool
 }
 
 var _ core.Store = (*Store)(nil)

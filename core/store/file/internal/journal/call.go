@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
@@ -41,8 +42,12 @@ const (
 	keepPrepared = 1 << 12
 )
 
+var spareCalls = sync.Pool{New: func() any { return new(call) }}
+
 func (j *Journal) Begin() state.Call {
-	return &call{j: j, encoder: encoder{named: j.moved}}
+	x := spareCalls.Get().(*call)
+	x.j, x.named = j, j.named
+	return x
 }
 
 func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
@@ -162,7 +167,7 @@ func (x *call) Append() state.Position {
 
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
-func (x *call) Release() (again bool) {
+func (x *call) Release() {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {
 		x.j.mu.Lock()
@@ -174,9 +179,8 @@ func (x *call) Release() (again bool) {
 	clear(x.prepared)
 	clear(x.records)
 	clear(x.used)
-	*x = call{
-		j: x.j, encoder: encoder{coder: coder{buf: x.buf[:0]}, named: x.named},
-		prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0],
+	*x = call{encoder: encoder{coder: coder{buf: x.buf[:0]}}, prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0]}
+	if cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared {
+		spareCalls.Put(x)
 	}
-	return cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared
 }

@@ -22,6 +22,8 @@ type Journal struct {
 	pins sync.RWMutex // read-locked while deliveries read records; the removal of segments waits for them
 	scan atomic.Pointer[scan]
 
+	named func(state.Ref) // j.moved, bound once
+
 	bodies  sync.RWMutex        // read-locked while a large body is written
 	mu      sync.Mutex          // guards pending
 	pending map[uint32]struct{} // segments with large bodies whose frames are not yet appended
@@ -34,7 +36,9 @@ type Options struct {
 }
 
 func New(log *wal.Log, o Options) *Journal {
-	return &Journal{log: log, o: o}
+	j := &Journal{log: log, o: o}
+	j.named = j.moved
+	return j
 }
 
 // Replay repeats frames after the position from. Appended counts their bytes.
