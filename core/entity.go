@@ -103,6 +103,7 @@ const (
 	MaxKeyLength           = 128   // characters of a message id, session id or partition key
 	MaxPropertyNameLength  = 32767 // characters
 	MaxHeaderBytes         = 64 << 10
+	MaxReasonBytes         = 16 << 10 // properties that say why a message is a dead letter
 	MaxPartitions          = 32
 	MaxDeadLetterTextChars = 4096
 	MaxPeek                = 250 // messages that one peek returns

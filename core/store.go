@@ -103,7 +103,8 @@ type Catalogue interface {
 	// WatchEntities registers changed, which must not block. changed is called with namespace and
 	// lower-case name after a gateway has created, updated or deleted an entity; for a subscription
 	// also with its topic's name, and for a deleted topic also with its subscriptions' names. Two
-	// empty strings mean that changes may have been missed.
+	// empty strings mean that changes may have been missed, or that another gateway has left, which
+	// may have known of messages to forward.
 	WatchEntities(changed func(namespace, name string)) (stop func())
 }
 
@@ -524,7 +525,9 @@ type Settlement struct {
 	// Policy.MaxDeliveryCount, the message becomes a dead letter.
 	Outcome Outcome
 	// Properties, with Abandon, Defer and DeadLetterOutcome, overwrite or add user properties, and
-	// contain the reason and description of a dead letter.
+	// contain the reason and description of a dead letter. A partition that has reached its
+	// MaxBytes returns QuotaExceeded for those that make what settlements have set on the message
+	// larger, except for MaxReasonBytes of a dead letter.
 	Properties Properties
 	// Backoff, with Abandon and Release, delays the next delivery: until then the message has a
 	// lock without a holder. With Abandon, the failed delivery counts when this lock ends. A
@@ -539,6 +542,21 @@ type Settlement struct {
 	Unanswered bool
 	// Failed means that the work on the message has failed, for the broker's circuit breaker.
 	Failed bool
+}
+
+// Sets reports whether the settlement sets properties on the message.
+func (s *Settlement) Sets() bool {
+	return !s.Properties.IsEmpty() && (s.Outcome == Abandon || s.Outcome == Defer || s.Outcome == DeadLetterOutcome)
+}
+
+// SetBytes returns the bytes of the properties that settlements set on messages.
+func SetBytes(settlements []Settlement) (n int) {
+	for i := range settlements {
+		if s := &settlements[i]; s.Sets() {
+			n += len(s.Properties.Encoded())
+		}
+	}
+	return n
 }
 
 type Renewal struct {

@@ -55,6 +55,12 @@ func (w *Work) Grows() bool {
 	return more > 0
 }
 
+// Keeps reports whether the work sets states of sessions or properties of messages. A full
+// partition refuses those that become larger.
+func (w *Work) Keeps() bool {
+	return len(w.States) > 0 || SetBytes(w.Settlements) > 0
+}
+
 // SessionState is a new state for a session, with the lock of its holder.
 type SessionState struct {
 	Lock  SessionLock

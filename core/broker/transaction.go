@@ -376,11 +376,10 @@ func (t *transaction) commit(ctx context.Context) error {
 		}
 	}
 	at := v.Queues[p.sub][p.partition]
-	if at.MaxBytes == 0 && work.Grows() {
-		if at.MaxBytes, err = t.b.quotaOf(ctx, v, p.partition); err != nil {
+	if work.Grows() || work.Keeps() {
+		if at, err = p.e.WithQuota(ctx, at); err != nil {
 			return err
 		}
-		at = at.In(t.b.store)
 	}
 	trail := p.e.audit.Begin(t.by, "")
 	if _, err = p.e.commit(ctx, trail, v, at, work); err == nil {
@@ -389,16 +388,20 @@ func (t *transaction) commit(ctx context.Context) error {
 	return err
 }
 
-// quotaOf returns the quota of a partition of the entity or, for a subscription, of its topic.
-func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
-	v, err := b.rooted(ctx, v)
+// WithQuota returns p with the quota of its partition of the entity or, for a subscription, of its
+// topic.
+func (e *entry) WithQuota(ctx context.Context, p core.Partition) (core.Partition, error) {
+	if p.MaxBytes > 0 {
+		return p, nil
+	}
+	root, err := e.b.rooted(ctx, e.View())
 	if err != nil {
-		return 0, err
+		return p, err
 	}
-	if ps := v.Queues[core.Main]; int(partition) < len(ps) {
-		return ps[partition].MaxBytes, nil
+	if ps := root.Queues[core.Main]; int(p.Index) < len(ps) { // otherwise the topic was created again
+		p.MaxBytes = ps[p.Index].MaxBytes
 	}
-	return 0, nil // the topic was created again
+	return p.In(e.b.store), nil
 }
 
 // commitLocation returns the location to which the transaction is bound or, without one, the first

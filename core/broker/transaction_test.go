@@ -445,6 +445,72 @@ func TestTransactionCancelsAndSchedules(t *testing.T) {
 	})
 }
 
+func TestStatesOfSessionsCannotGrowInAFullEntity(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		small := func(s *core.Settings) { s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 1, 1024 }
+		b.create(t, "q", small, sessionful)
+		b.createTopic(t, "t", small)
+		subscription := b.subscribe(t, "t", "s", nil, sessionful)
+		half := text(strings.Repeat("x", 600<<10))
+		half.SessionID = "of messages"
+		for address, to := range map[string]string{"q": "q", subscription: "t"} {
+			s := b.mustAccept(t, address, "another")
+			if err := s.SetState(t.Context(), []byte("state")); err != nil {
+				t.Fatal(err)
+			}
+			b.send(t, to, half)
+			b.send(t, to, half)
+			if err := s.SetState(t.Context(), []byte("larger")); !errors.Is(err, core.QuotaExceeded) {
+				t.Errorf("%s, a larger state: got %v", address, err)
+			}
+			tx := b.Begin()
+			if err := tx.SetSessionState(t.Context(), root, core.At(address), s.Lock(), []byte("larger")); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Commit(t.Context()); !errors.Is(err, core.QuotaExceeded) {
+				t.Errorf("%s, a larger state in a transaction: got %v", address, err)
+			}
+			if err := s.SetState(t.Context(), []byte("STATE")); err != nil {
+				t.Errorf("%s, another state: got %v", address, err)
+			}
+		}
+	})
+}
+
+func TestPropertiesOfMessagesCannotGrowInAFullEntity(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		small := func(s *core.Settings) { s.MaxSizeInMegabytes, s.MaxMessageSizeInKilobytes = 1, 1024 }
+		b.create(t, "q", small)
+		b.createTopic(t, "t", small)
+		subscription := b.subscribe(t, "t", "s", nil)
+		half := text(strings.Repeat("x", 600<<10))
+		for address, to := range map[string]string{"q": "q", subscription: "t"} {
+			b.send(t, to, half)
+			b.send(t, to, half)
+			d := b.receive(t, address, core.PeekLock, 1).take()[0]
+			if err := b.abandonWith(t, address, asked(t, "x", "1"), d); !errors.Is(err, core.QuotaExceeded) {
+				t.Errorf("%s, a property: got %v", address, err)
+			}
+			tx := b.Begin()
+			deferral := core.Settlement{Token: d.LockToken, Outcome: core.Defer, Properties: asked(t, "x", "1")}
+			if err := tx.Settle(t.Context(), root, core.At(address), []core.Settlement{deferral}); err != nil {
+				t.Fatal(err)
+			}
+			if err := tx.Commit(t.Context()); !errors.Is(err, core.QuotaExceeded) {
+				t.Errorf("%s, a property in a transaction: got %v", address, err)
+			}
+			dying := core.Settlement{Token: d.LockToken, Outcome: core.DeadLetterOutcome, Properties: core.ReasonProperties("broken", "is broken")}
+			if err := b.Settle(t.Context(), root, core.At(address), []core.Settlement{dying})[0]; err != nil {
+				t.Errorf("%s, a dead letter with a reason: got %v", address, err)
+			}
+			dead := address + "/$DeadLetterQueue"
+			if err := b.abandonWith(t, dead, asked(t, "x", "1"), b.receive(t, dead, core.PeekLock, 1).take()[0]); !errors.Is(err, core.QuotaExceeded) {
+				t.Errorf("%s, a property of a dead letter: got %v", address, err)
+			}
+		}
+	})
+}
+
 // A transaction that receives from a subscription, or from dead letters, cannot send without end where the entity is full.
 func TestATransactionInAFullEntitySendsNoMoreThanItCompletes(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {

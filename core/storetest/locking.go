@@ -287,6 +287,37 @@ var settleStories = []story{
 		s.wantCode("more halves in the dead-letter queue", err, core.TooLarge)
 		s.settleAt(s.dead(), d, core.Complete)
 	}},
+	{"in a full partition settlements set no more properties than before", func(s *fixture) {
+		s.main.MaxDeliveryCount = 0
+		full := s.main
+		full.MaxBytes = 1
+		s.sendTexts("a")
+		try := func(o core.Outcome, wanted core.Code, over core.Properties) {
+			s.Helper()
+			d := s.lockOne()
+			s.wantCode(o.String(), s.trySettle(full, d.LockToken, o, over), wanted)
+			if wanted == "" {
+				return
+			}
+			x := core.Settlement{Token: d.LockToken, Outcome: o, Properties: over}
+			s.refuseCommit(full, core.Work{Settlements: []core.Settlement{x}}, wanted)
+			s.settle(d, core.Abandon)
+		}
+		some := properties(s, "a", "1", "b", "2")
+		try(core.Abandon, core.QuotaExceeded, some)
+		try(core.Defer, core.QuotaExceeded, some)
+		try(core.Abandon, "", core.Properties{})
+		s.settle(s.lockOne(), core.Abandon, some)
+		try(core.Abandon, "", properties(s, "b", "3"))
+		try(core.Abandon, core.QuotaExceeded, properties(s, "b", "33"))
+		s.commit(full, core.Work{Settlements: []core.Settlement{{Token: s.lockOne().LockToken, Outcome: core.Abandon, Properties: properties(s, "b", "4")}}})
+		try(core.DeadLetterOutcome, core.QuotaExceeded, properties(s, "reason", strings.Repeat("x", core.MaxReasonBytes)))
+		reason := strings.Repeat("x", core.MaxReasonBytes/2)
+		try(core.DeadLetterOutcome, "", properties(s, "reason", reason))
+		var diff differences
+		diff.properties("Properties", s.lockOneAt(s.dead()).Properties, properties(s, "a", "1", "b", "4", "reason", reason))
+		want(s, "differences", diff.String(), "")
+	}},
 	{"settlements can set the same properties again and again", func(s *fixture) {
 		s.sendTexts("a")
 		s.main.MaxDeliveryCount = 0

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -79,6 +80,28 @@ var sessionIDStories = []story{
 		s.wantSessions("set again lately", start, "", 9, "ab")
 		s.setState(l, nil)
 		s.wantSessions("without state", time.Time{}, "", 9, "Ab")
+	})},
+	{"a full partition keeps no state that is larger than the present one", withSessions(func(s *fixture) {
+		s.sendIn("x", "a")
+		l, full := s.accept("x"), s.main
+		full.MaxBytes = 1
+		set := func(state []byte, wanted core.Code) {
+			s.wantCode(fmt.Sprintf("set state %q", state), full.In(s.store).SetSessionState(s.Context(), l, state), wanted)
+		}
+		commit := func(state []byte) core.Work { return core.Work{States: []core.SessionState{{Lock: l, State: state}}} }
+		set([]byte("x"), core.QuotaExceeded)
+		s.refuseCommit(full, commit([]byte("x")), core.QuotaExceeded)
+		s.wantState("refused", l, nil)
+		s.setState(l, []byte("12345678"))
+		set([]byte("123456789"), core.QuotaExceeded)
+		s.refuseCommit(full, commit([]byte("123456789")), core.QuotaExceeded)
+		s.wantState("refused", l, []byte("12345678"))
+		set([]byte("abcdefgh"), "")
+		s.commit(full, commit([]byte("abcdefg")))
+		s.wantState("smaller", l, []byte("abcdefg"))
+		set(nil, "")
+		s.commit(full, commit(nil))
+		set([]byte("x"), core.QuotaExceeded)
 	})},
 	{"the empty id is that of a session like others", withSessions(func(s *fixture) {
 		start := s.clock.Now().Add(-time.Millisecond)

@@ -45,29 +45,28 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	}
 	arriving := arriving(w, messages, publications)
 	var full error
-	if !w.Check && (w.Grows() || len(arriving) > 0) {
-		size += e.size + outgoingSize
-		budget := s.sizeBudget(ctx, sh)
-		if full = budget.take(size); full == nil {
-			defer func() {
-				if err != nil {
-					budget.give(size)
-				} else {
-					sh.quota.stored(size)
-				}
-			}()
+	refused := nothing
+	if !w.Check && (w.Grows() || len(arriving) > 0 || w.Keeps()) {
+		size += e.size + outgoingSize + core.SetBytes(w.Settlements)
+		for i := range w.States {
+			size += len(w.States[i].State)
 		}
+		var ended func(error)
+		if full, ended, err = s.takeRoom(ctx, sh, size); err != nil {
+			return nil, err
+		}
+		defer func() { ended(err) }()
 	}
-	switch {
-	case core.CodeOf(full) != core.QuotaExceeded && full != nil:
-		return nil, full
-	case full != nil && !w.Grows():
-		known, unknown := s.knowsAll(ctx, sh, arriving)
-		if unknown != nil {
-			return nil, unknown
-		}
-		if known {
-			full = nil
+	if full != nil {
+		refused = allWork
+		if !w.Grows() {
+			known, unknown := s.knowsAll(ctx, sh, arriving)
+			if unknown != nil {
+				return nil, unknown
+			}
+			if known {
+				refused = larger
+			}
 		}
 	}
 
@@ -75,7 +74,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	if len(publications) > 0 {
 		b.group(w.Version, publications)
 	}
-	args := append(sh.workArgs(w, full != nil, messages, b), outgoing...)
+	args := append(sh.workArgs(w, refused, messages, b), outgoing...)
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
 	keys := append(b.allKeys(), s.server.Names.Stream(transfer), s.server.Names.Head(transfer), s.server.Names.Doorbell(transfer),
@@ -101,7 +100,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	return sh.sequenceNumbers(reply, len(messages)+len(publications))
 }
 
-func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
+// What a full partition refuses: ARGV[5] of lua/commit.lua.
+const (
+	nothing = iota
+	allWork
+	larger // states, and properties that settlements set
+)
+
+func (sh *shard) workArgs(w *core.Work, refused int, messages []stored, b *publishArgs) []any {
 	settles := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
 	var appends, publishes []any
@@ -126,7 +132,7 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publish
 		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.DuplicateKey(m))
 	}
 	args := []any{
-		server.Flag(full), void, server.Flag(w.Check), len(settles), len(own), len(appends), len(publishes), len(states), len(reserved),
+		refused, void, server.Flag(w.Check), len(settles), len(own), len(appends), len(publishes), len(states), len(reserved),
 	}
 	return slices.Concat(args, settles, server.Args(own), appends, publishes, states, reserved)
 }

@@ -177,6 +177,28 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	return r
 }
 
+// takeRoom reserves size bytes in the partition. full is QuotaExceeded if there is no room. The
+// caller calls ended with the result of its call. What takes no room does not measure the partition.
+func (s *Store) takeRoom(ctx context.Context, sh *shard, size int) (full error, ended func(error), err error) {
+	if size == 0 {
+		return nil, func(error) {}, nil
+	}
+	budget := s.sizeBudget(ctx, sh)
+	if full = budget.take(size); full != nil {
+		if core.CodeOf(full) != core.QuotaExceeded {
+			return nil, nil, full
+		}
+		return full, func(error) {}, nil
+	}
+	return nil, func(err error) {
+		if err != nil {
+			budget.give(size)
+		} else {
+			sh.quota.stored(size)
+		}
+	}, nil
+}
+
 const (
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond

@@ -153,7 +153,15 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateSet, keys, proofOf(&l), sessionName(l.ID), server.Flag(state != nil), state)
+		full, ended, err := p.takeRoom(ctx, sh, len(state))
+		if err != nil {
+			return err
+		}
+		_, err = p.inSession(ctx, sh, p.millis(), l, script.SessionStateSet, keys, proofOf(&l), sessionName(l.ID), server.Flag(state != nil), state, server.Flag(full != nil))
+		ended(err)
+		if core.CodeOf(err) == core.QuotaExceeded {
+			return full
+		}
 		return err
 	})
 }

@@ -309,3 +309,19 @@ func TestARefusedLockInASessionIsNotUndone(t *testing.T) {
 		t.Errorf("two calls: got %v and the commands\n%s", err, info)
 	}
 }
+
+func TestAStateIsRemovedWithoutAMeasurement(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t, redistest.Start(t, redistest.Options{}))
+	s := open(t, a.url, redisstore.Options{})
+	p := sessions(t, s)
+	p.MaxBytes = 1 << 20
+	l := accept(t, s, p.In(s), "s")
+	a.set(t, "-smembers") // of the measurement
+	if err := p.In(s).SetSessionState(t.Context(), l, []byte("x")); err == nil {
+		t.Error("a state was set although nothing can be measured")
+	}
+	if err := p.In(s).SetSessionState(t.Context(), l, nil); err != nil {
+		t.Errorf("remove the state: %v", err)
+	}
+}

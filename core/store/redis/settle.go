@@ -73,8 +73,10 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var all []settlingItem
+	size := 0
 	for _, t := range calls {
 		t.Work.errs = make([]error, len(t.Work.settlements))
+		size += core.SetBytes(t.Work.settlements)
 		for i := range t.Work.settlements {
 			st := &t.Work.settlements[i]
 			if sh.within(st) == nil && st.Token.Partition() != sh.Index {
@@ -84,13 +86,32 @@ func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 			all = append(all, settlingItem{st, &t.Work.errs[i]})
 		}
 	}
+	full, ended, err := s.takeRoom(ctx, sh, size)
+	if err != nil {
+		all = slices.DeleteFunc(all, func(x settlingItem) bool {
+			if x.Sets() {
+				*x.err = err
+			}
+			return x.Sets()
+		})
+	} else {
+		defer func() { ended(nil) }()
+	}
 	sh.sortByBlock(all)
-	for len(all) > 0 {
-		args := sh.blockArgs(all)
+	for rest := all; len(rest) > 0; {
+		args := sh.blockArgs(rest)
 		if args == nil {
-			args = sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+			args = sh.settleArgs(len(rest), func(i int) *core.Settlement { return rest[i].Settlement })
+			if full != nil {
+				args = slices.Concat([]any{"full", "", 0}, args)
+			}
 		}
-		all = s.settleSome(ctx, sh, script.Settle, args, all)
+		rest = s.settleSome(ctx, sh, script.Settle, args, rest)
+	}
+	for _, x := range all {
+		if full != nil && core.CodeOf(*x.err) == core.QuotaExceeded {
+			*x.err = full
+		}
 	}
 }
 
@@ -238,7 +259,7 @@ func outcomeWord(st *core.Settlement) string {
 }
 
 func overrideFor(st *core.Settlement) any {
-	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
+	if !st.Sets() {
 		return ""
 	}
 	return record.OverrideOf(st.Properties)

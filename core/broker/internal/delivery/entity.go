@@ -41,6 +41,8 @@ type Source interface {
 	Refresh(ctx context.Context)
 	Suspect()
 	Use()
+	// WithQuota returns the partition with the quota that applies to it.
+	WithQuota(ctx context.Context, p core.Partition) (core.Partition, error)
 }
 
 type Entity struct {

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -26,16 +27,25 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	v := e.View()
 	partitions := v.Queues[sub]
 	if p, ok := entity.OnlyPartition(settlements, len(partitions), entity.PartitionOfSettlement); ok {
-		errs := partitions[p].Settle(ctx, settlements)
-		e.noteSettled(ctx, sub, settlements, errs)
-		return e.Locks(errs, v)
+		return e.settle(ctx, v, &partitions[p], settlements)
 	}
 	lost := entity.ErrLockLost
 	return entity.ByPartition(partitions, settlements, entity.PartitionOfSettlement, lost, func(p *core.Partition, part []core.Settlement) []error {
-		errs := p.Settle(ctx, part)
-		e.noteSettled(ctx, sub, part, errs)
-		return e.Locks(errs, v)
+		return e.settle(ctx, v, p, part)
 	})
+}
+
+func (e *Entity) settle(ctx context.Context, v *entity.View, p *core.Partition, settlements []core.Settlement) []error {
+	if core.SetBytes(settlements) > 0 {
+		limited, err := e.WithQuota(ctx, *p)
+		if err != nil {
+			return slices.Repeat([]error{err}, len(settlements))
+		}
+		p = &limited
+	}
+	errs := p.Settle(ctx, settlements)
+	e.noteSettled(ctx, p.Sub, settlements, errs)
+	return e.Locks(errs, v)
 }
 
 // SettleAll skips deliveries without a lock.

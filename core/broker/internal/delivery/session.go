@@ -375,6 +375,10 @@ func (s *Session) SetState(ctx context.Context, state []byte) error {
 		return err
 	}
 	return s.call(func(p core.Partition) error {
+		p, err := s.hub.e.WithQuota(ctx, p)
+		if err != nil {
+			return err
+		}
 		return p.SetSessionState(ctx, s.lock, state)
 	})
 }

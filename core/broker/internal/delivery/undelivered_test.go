@@ -19,6 +19,8 @@ func (onlyView) Refresh(context.Context) {}
 func (onlyView) Suspect()                {}
 func (onlyView) Use()                    {}
 
+func (onlyView) WithQuota(_ context.Context, p core.Partition) (core.Partition, error) { return p, nil }
+
 // A receiver that has not been told yet of what was locked for it is never told, and has its credit
 // back.
 func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {

@@ -32,7 +32,8 @@ func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 }
 
 func (t *txn) commit(w core.Work) ([]int64, error) {
-	if err := t.checkSettlements(w.Settlements); err != nil {
+	ending, err := t.settleables(w.Settlements)
+	if err != nil {
 		return nil, fmt.Errorf("cannot commit changes to %v: %w", t.Ref, err)
 	}
 	stateful, err := t.stateful(w.States)
@@ -50,6 +51,16 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	if w.Check {
 		return nil, nil
 	}
+	for i, e := range ending {
+		if err := t.checkProperties(e, &w.Settlements[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i, x := range stateful {
+		if err := t.checkState(x, w.States[i].State); err != nil {
+			return nil, err
+		}
+	}
 	// Nothing may be refused after appendWork, which stores nothing if it returns an error.
 	numbers, err := t.appendWork(&w)
 	if err != nil {
@@ -58,8 +69,8 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	for _, e := range waiting {
 		t.scheduleReserved(e)
 	}
-	for i := range w.Settlements {
-		_ = t.settle(&w.Settlements[i]) // cannot fail: checked above
+	for i, e := range ending {
+		t.carryOut(e, &w.Settlements[i])
 	}
 	t.cancel(cancelled)
 	for i, x := range stateful {
@@ -173,17 +184,19 @@ func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	}
 }
 
-func (t *txn) checkSettlements(settlements []core.Settlement) error {
+func (t *txn) settleables(settlements []core.Settlement) ([]*entry, error) {
 	given := make(map[core.LockToken]bool, len(settlements))
+	ending := make([]*entry, len(settlements))
 	for i := range settlements {
 		x := &settlements[i]
 		if given[x.Token] {
-			return lost(t.Policy, x.Session)
+			return nil, lost(t.Policy, x.Session)
 		}
-		if _, err := t.settleable(x); err != nil {
-			return err
+		var err error
+		if ending[i], err = t.settleable(x); err != nil {
+			return nil, err
 		}
 		given[x.Token] = true
 	}
-	return nil
+	return ending, nil
 }

@@ -86,6 +86,14 @@ func (p *handle) sessionLockLost() error {
 	return fmt.Errorf("cannot use the lock of a session of %v: %w", p.Ref, cmp.Or(p.stopped(), error(core.SessionLockLost)))
 }
 
+// checkState returns QuotaExceeded if the partition is full and state is larger than that of x.
+func (t *txn) checkState(x *session, state []byte) error {
+	if len(state) <= len(x.State) {
+		return nil
+	}
+	return core.CheckSize(t.bytes, t.MaxBytes)
+}
+
 func (t *txn) holds(l *core.SessionLock) *session {
 	if l == nil {
 		return nil
@@ -200,9 +208,11 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 	if err != nil {
 		return err
 	}
-	t.queue.keep(x, slices.Clone(state), t.now, l.ID)
+	if err = t.checkState(x, state); err == nil {
+		t.queue.keep(x, slices.Clone(state), t.now, l.ID)
+	}
 	t.leave()
-	return t.wait(ctx)
+	return cmp.Or(err, t.wait(ctx))
 }
 
 const listSlice = 1000

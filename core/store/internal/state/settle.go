@@ -35,14 +35,22 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 }
 
 func (t *txn) settle(s *core.Settlement) error {
-	q := t.queue
 	if s.Outcome == core.Activate && s.Token.Nonce() == 0 {
 		return t.activate(s)
 	}
 	e, err := t.settleable(s)
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.checkProperties(e, s)
 	}
+	if err == nil {
+		t.carryOut(e, s)
+	}
+	return err
+}
+
+// carryOut ends the lock of e as s says.
+func (t *txn) carryOut(e *entry, s *core.Settlement) {
+	q := t.queue
 	switch s.Outcome {
 	case core.Complete:
 		t.note(core.EventCompleted, q, e)
@@ -73,7 +81,6 @@ func (t *txn) settle(s *core.Settlement) error {
 	case core.DeadLetterOutcome:
 		t.deadLetter(q, e, s.Properties, "")
 	}
-	return nil
 }
 
 func (t *txn) activate(s *core.Settlement) error {
@@ -127,7 +134,7 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 func (e *entry) allows(s *core.Settlement) error {
 	limit, set := core.MaxHeaderBytes, s.Properties
 	switch {
-	case s.Outcome == core.Complete || s.Outcome == core.Release:
+	case !s.Sets():
 		return nil
 	case s.Outcome != core.DeadLetterOutcome && e.more != nil:
 		if e.more.died != 0 {
@@ -141,6 +148,27 @@ func (e *entry) allows(s *core.Settlement) error {
 		return core.TooLarge
 	}
 	return nil
+}
+
+// checkProperties returns QuotaExceeded if the partition is full and s makes the properties that
+// settlements have set on e larger.
+func (t *txn) checkProperties(e *entry, s *core.Settlement) error {
+	full := core.CheckSize(t.bytes, t.MaxBytes)
+	if full == nil || !s.Sets() {
+		return nil
+	}
+	var before core.Properties
+	if e.more != nil {
+		before = e.more.overlay
+	}
+	room := len(before.Encoded())
+	if s.Outcome == core.DeadLetterOutcome {
+		room += core.MaxReasonBytes
+	}
+	if len(before.Merge(s.Properties).Encoded()) <= room {
+		return nil
+	}
+	return full
 }
 
 func (t *txn) allows(s *core.Settlement) error {

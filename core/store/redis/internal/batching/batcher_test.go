@@ -31,7 +31,7 @@ func TestPatientCallsWaitForOthers(t *testing.T) {
 		"before an urgent call": {patient: []time.Duration{0, 0}, urgent: []time.Duration{ms}, want: []flush{{ms, 3}}},
 		"after an urgent call":  {patient: []time.Duration{ms}, urgent: []time.Duration{0}, want: []flush{{0, 1}, {ms + patience, 1}}},
 		"hurried":               {patient: []time.Duration{0}, hurry: ms, want: []flush{{ms, 1}}},
-		"enough":                {patient: slices.Repeat([]time.Duration{ms}, enough+1), want: []flush{{ms, enough}, {ms + patience, 1}}},
+		"enough":                {patient: append(slices.Repeat([]time.Duration{ms}, enough), ms+1), want: []flush{{ms, enough}, {ms + patience, 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

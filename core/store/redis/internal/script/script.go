@@ -74,7 +74,7 @@ var (
 	SessionLockMessages = stateScript("session_lock_messages", 0, 5, 0)
 	SessionCheck        = stateScript("session_check", 0, 0, 2)
 	SessionStateGet     = stateScript("session_state_get", 1, 2, 0)
-	SessionStateSet     = stateScript("session_state_set", 3, 4, 0)
+	SessionStateSet     = stateScript("session_state_set", 3, 5, 0)
 	SessionList         = stateScript("session_list", 2, 2, 0)
 	SessionDescribe     = stateScript("session_describe", 1, 1, 1)
 	HistoryAnnotate     = stateScript("history_annotate", 0, 0, 1)

@@ -10,7 +10,8 @@
 -- KEYS[21..] of each target as in topic_publish.lua; then stream, head and bell of the transfer
 --            queue, and states, changed and stateful as in session_state_set.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5]    full       1: the partition has no room for messages
+-- ARGV[5]    full       1: the partition has no room for messages; 2: only larger states and
+--                       properties are refused
 -- ARGV[6]    void       1: a number to cancel belongs elsewhere and cannot be found
 -- ARGV[7]    check      1: only check whether the work would be refused
 -- ARGV[8]    settles    how many arguments of settle.lua follow, without those of state.lua
@@ -65,13 +66,17 @@ local function refuse()
       if outcome == 'dead-letter' and not countsDeliveries then return 'not_allowed' end
       if outcome == 'unknown' then return 'invalid_argument' end
       for i = run + 3, run + 2 + count do
-        if outcome ~= 'complete' and not changed(number(settles[i]), outcome, text) then return 'too_large' end
+        if outcome ~= 'complete' then
+          local set, code = changed(number(settles[i]), outcome, text, ARGV[5] == '2')
+          if not set then return code end
+        end
       end
     end
     run = run + 3 + count
   end
   for i = 5, #states, 4 do
     if not session or not holds(keyOf(states[i + 1]), states[i]) then return 'session_lock_lost' end
+    if ARGV[5] == '2' and isLarger(KEYS[#KEYS - 2], states[i + 1], states[i + 2], states[i + 3]) then return 'quota_exceeded' end
   end
   if ARGV[6] == '1' then return 'message_not_found' end
   for i = 5, #cancels do

@@ -2,6 +2,7 @@
 -- after sweep.lua. A text is a sequence of length-prefixed AMQP maps (AMQP 1.0, part 1); later maps replace properties
 -- of earlier ones.
 local maxProperties = 65536 -- bytes of a map without its length
+local maxReason = 16384 -- bytes that the properties of a dead letter may add in a full partition
 
 local widths = {[4] = 0, [5] = 1, [6] = 2, [7] = 4, [8] = 8, [9] = 16} -- of values whose constructor begins with 4 to 9
 
@@ -50,13 +51,20 @@ local function merged(text)
   return prefix .. string.char(n) .. map, #map
 end
 
--- changed returns what is set on message n after a settlement that sets text, or nil if that is too much. What was set
--- before does not count for a dead letter.
-local function changed(n, outcome, text)
+-- changed returns what is set on message n after a settlement that sets text, or nil and the code of a refusal. What
+-- was set before does not count for a dead letter. In a full partition, it must not become larger.
+local function changed(n, outcome, text, full)
   if text == '' then return text end
-  if length(text, 1) > maxProperties then return nil end
-  local set = (call('HGET', overrides, n) or '') .. text
-  if #set <= maxProperties then return set end
+  if length(text, 1) > maxProperties then return nil, 'too_large' end
+  local before = call('HGET', overrides, n) or ''
+  local set = before .. text
+  if #set <= maxProperties and not full then return set end
   local compact, size = merged(set)
-  return (size <= maxProperties or outcome == 'dead-letter') and compact
+  local dies = outcome == 'dead-letter'
+  if size > maxProperties and not dies then return nil, 'too_large' end
+  if full then
+    local room = (before ~= '' and #merged(before) or 0) + (dies and maxReason or 0)
+    if #compact > room then return nil, 'quota_exceeded' end
+  end
+  return compact
 end

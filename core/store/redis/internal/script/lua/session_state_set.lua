@@ -11,10 +11,12 @@
 -- ARGV[6] name     of the locked session
 -- ARGV[7] given    1: set the state, 0: remove it
 -- ARGV[8] state
--- Returns {'ok'} | {'session_lock_lost'} | {'more'}: call again
+-- ARGV[9] full     1: the partition has no room for a larger state
+-- Returns {'ok'} | {'session_lock_lost'} | {'quota_exceeded'} | {'more'}: call again
 local done = sweep()
 wake()
 if not done then return {'more'} end
 if not holds(keyOf(ARGV[6]), ARGV[5]) then return {'session_lock_lost'} end
+if ARGV[9] == '1' and isLarger(KEYS[taken + 1], ARGV[6], ARGV[7], ARGV[8]) then return {'quota_exceeded'} end
 setState(KEYS[taken + 1], KEYS[taken + 2], KEYS[taken + 3], ARGV[6], ARGV[7], ARGV[8])
 return {'ok'}

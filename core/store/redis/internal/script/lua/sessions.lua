@@ -192,6 +192,11 @@ session = {
 
 local function holds(sid, proof) return call('HGET', holders, sid) == proof end
 
+-- isLarger reports whether the state is larger than the session's present one.
+local function isLarger(states, name, given, state)
+  return given == '1' and #state > call('HSTRLEN', states, keyOf(name))
+end
+
 -- setState removes the state if given is 0. The keys are those of session_state_set.lua.
 local function setState(states, changed, stateful, name, given, state)
   local sid = keyOf(name)

@@ -6,17 +6,19 @@
 --            dead-letter | release | unknown, or delay abandon|release <ms> <factor> <ms> (with a
 --            delay: the first one, and the longest). Then overrides '' or a length-prefixed map of properties.
 --            Then how many locks, at most 1000, and the member of locks of each.
---            There are two other kinds of runs: the locks after within (proof of a session's lock,
---            1, session) belong to that session, and those after without ('', 0) belong to none
+--            There are three other kinds of runs: the locks after within (proof of a session's lock,
+--            1, session) belong to that session, and those after without ('', 0) belong to
+--            none. full ('', 0) comes first if the partition has no room for more properties
 -- Returns {'ok', then index (from 1, among the locks) and code of each refused lock: lock_lost |
---         session_lock_lost, if that of within is | not_allowed | invalid_argument | too_large; or
---         again, if this call had no time left for it and what follows} | {'more'}: call again
+--         session_lock_lost, if that of within is | not_allowed | invalid_argument | too_large |
+--         quota_exceeded; or again, if this call had no time left for it and what follows} |
+--         {'more'}: call again
 if not sweep() then
   wake()
   return {'more'}
 end
 
-local reply, ids, completed, ended, adrift = {'ok'}, {}, {}, {}, false
+local reply, ids, completed, ended, adrift, full = {'ok'}, {}, {}, {}, false, false
 local index = 0 -- number of locks before the current run
 local function refuse(i, code)
   reply[#reply + 1] = index + i
@@ -28,8 +30,8 @@ local function endLock(i, member, outcome, text)
   if outcome == 'dead-letter' and not countsDeliveries then return refuse(i, 'not_allowed') end
   if outcome == 'unknown' then return refuse(i, 'invalid_argument') end
   local n = number(member)
-  local set = changed(n, outcome, text)
-  if not set then return refuse(i, 'too_large') end
+  local set, code = changed(n, outcome, text, full)
+  if not set then return refuse(i, code) end
   unlock({member})
   ended[member] = true
   if text ~= '' then call('HSET', overrides, n, set) end
@@ -56,6 +58,8 @@ while at < #ARGV do
     adrift = not holds(ARGV[first], text)
   elseif outcome == 'without' then
     adrift = false
+  elseif outcome == 'full' then
+    full = true
   else
     local standing = adrift and {} or areLocked({unpack(ARGV, first, last)})
     for i = 1, count do
