@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -38,10 +37,7 @@ func partsOf(available int64) parts {
 }
 
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
-	available, limited := memory.Available(memorySetting(c))
-	if limited { // make the garbage collector work harder near the limit, so that the container is not killed
-		debug.SetMemoryLimit(available / 100 * 85) // leave a reserve: without enough CPU time for collections, the runtime exceeds this limit
-	}
+	available, _ := memory.Available(memorySetting(c))
 	of := partsOf(available)
 	if n, err := memory.Parse(c.MessageMemory); err == nil { // an error means that the setting is empty
 		of.messages = n

@@ -23,12 +23,14 @@ const (
 )
 
 // Collector makes the runtime collect garbage and return memory early. By itself, the runtime does
-// so too late if a few messages take most of the memory, or if all clients have disconnected.
+// so too late if a few messages take most of the memory, or if all clients have disconnected. The
+// little garbage of an idle gateway is left to the runtime.
 type Collector struct {
 	released atomic.Int64 // bytes of large messages since the last collection
 	runtime  runner
 
 	// Only Run uses the fields below.
+	worked    bool  // there was a busy time since the last collection
 	least     int64 // lowest heap.taken since the last collection
 	allocated int64 // heap.allocated at the last check
 }
@@ -63,14 +65,15 @@ func (c *Collector) Run(ctx context.Context) error {
 func (c *Collector) look() {
 	u := c.runtime.heap()
 	busy := u.allocated-c.allocated > quiet
+	c.worked = c.worked || busy
 	c.allocated = u.allocated
 	c.least = min(c.least, u.taken)
-	if busy || u.taken-c.least < worthwhile {
+	if busy || !c.worked || u.taken-c.least < worthwhile {
 		return
 	}
 	c.runtime.giveBack()
 	u = c.runtime.heap()
-	c.least, c.allocated = u.taken, u.allocated
+	c.worked, c.least, c.allocated = false, u.taken, u.allocated
 }
 
 func readMetrics(names ...string) []uint64 {

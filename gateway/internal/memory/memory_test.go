@@ -82,7 +82,9 @@ func TestMemoryIsGivenBackWhenThereIsMuchAndLittleToDo(t *testing.T) {
 		{200 * mb, 200 * mb, 0}, // busy
 		{200 * mb, mb, 1},
 		{70 * mb, mb, 1},
-		{90 * mb, mb, 2}, // more than after the last time
+		{90 * mb, mb, 1},      // the garbage of an idle gateway
+		{95 * mb, 20 * mb, 1}, // busy again
+		{95 * mb, mb, 2},
 	} {
 		now.taken = step.taken
 		now.allocated += step.allocates

@@ -24,7 +24,14 @@ const (
 	// overrun is a percentage of Go's memory limit. Above it, memory counts as full, even if a part is
 	// garbage: the runtime limits the time for collections, so clients can allocate faster than it
 	// collects.
-	overrun       = 103
+	overrun = 103
+	// Go's memory limit is runtimePart percent of the gateway's limit: without enough CPU time for
+	// collections, the runtime exceeds its limit. Setting it stops the program briefly, so it follows
+	// only changes of more than 1/changePart.
+	runtimePart, changePart = 85, 16
+	// The gateway may use at least 1/leastPart of its group's limit, however much other processes use:
+	// it cannot help by refusing all its clients.
+	leastPart     = 8
 	evictInterval = 100 * time.Millisecond
 )
 
@@ -50,6 +57,8 @@ type Watch struct {
 	last       atomic.Pointer[Usage]
 	system     system
 	limit      int64
+	limited    bool  // the runtime does not obey the limit unless the Watch tells it
+	told       int64 // limit in bytes that the runtime's limit was last derived from
 	group      groups
 	limitAt    time.Time
 	collected  time.Time // when the last collection began
@@ -63,10 +72,11 @@ type system struct {
 	heap    func() heap
 	collect func(done func()) // starts a collection and returns; done is called when it has ended
 	now     func() time.Time
+	cap     func(bytes int64) // sets Go's memory limit
 }
 
 func NewWatch(o Options) *Watch {
-	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, collect, time.Now}}
+	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, collect, time.Now, func(n int64) { debug.SetMemoryLimit(n) }}}
 	w.last.Store(&Usage{Limit: 1})
 	w.measure()
 	return w
@@ -107,16 +117,20 @@ func collect(done func()) {
 func (w *Watch) measure() Usage {
 	now := w.system.now()
 	if now.Sub(w.limitAt) >= limitInterval || w.limitAt.IsZero() {
-		w.limit, _ = Available(w.Setting)
+		w.limit, w.limited = Available(w.Setting)
 		w.group, w.limitAt = groupsOf(w.system.file), now
 	}
-	h, beside := w.system.heap(), int64(0)
-	if w.group.limit > 0 && w.group.limit <= w.limit { // other processes count only under the same limit
-		beside = w.group.beside(w.system.file)
+	limit := w.limit
+	if w.group.limit > 0 && w.group.limit <= limit { // other processes count only under the same limit
+		limit = max(limit-w.group.beside(w.system.file), limit/leastPart)
 	}
-	was := w.last.Load().Level
+	if w.limited && (limit > w.told+w.told/changePart || limit < w.told-w.told/changePart) {
+		w.told = limit
+		w.system.cap(limit / 100 * runtimePart)
+	}
+	h, was := w.system.heap(), w.last.Load().Level
 	// Above the mark of level Tight, measure how much of the usage is live.
-	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*time.Duration(w.pause.Load())) && !w.collecting.Swap(true) {
+	if h.objects+h.others >= limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*time.Duration(w.pause.Load())) && !w.collecting.Swap(true) {
 		w.collected = now
 		w.system.collect(func() {
 			w.pause.Store(int64(w.system.now().Sub(now)))
@@ -124,7 +138,7 @@ func (w *Watch) measure() Usage {
 		})
 		h = w.system.heap()
 	}
-	u := Usage{Used: min(h.live, h.objects) + h.others + beside, Limit: w.limit}
+	u := Usage{Used: min(h.live, h.objects) + h.others, Limit: limit}
 	if u.Level = levelOf(u.Used, u.Limit, was); h.taken/overrun >= h.limit/100 {
 		u.Level = fair.Full
 	}
