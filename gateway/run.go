@@ -34,6 +34,9 @@ const (
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	understood := false
 	root := rootCommand(environ)
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		cli.Complete(root, environ) // only now: cobra keeps the functions, and so the whole tree, until the process ends
+	}
 	beforeRun(root, func(c *cobra.Command) error {
 		err := checkText(c.Flags())
 		understood = err == nil
@@ -154,14 +157,13 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 		Args:  cobra.NoArgs,
 		RunE:  root.RunE,
 	}
-	config.Bind(serve.Flags())
+	serve.Flags().AddFlagSet(root.Flags())
 	grouped(root)
 	root.AddCommand(cli.In(cli.Operate, serve, backupCommand(environ), restoreCommand(environ))...)
 	root.AddCommand(cli.In(cli.Test, testServerCommand())...)
 	root.AddCommand(cli.In(cli.SetUp, versionCommand())...)
 	root.AddCommand(cli.Commands(environ)...)
 	cli.Exemplify(root)
-	cli.Complete(root, environ)
 	shortNames(root)
 	return root
 }
