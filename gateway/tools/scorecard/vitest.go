@@ -63,10 +63,10 @@ func (k *vitest) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	if err := errors.Join(removeIn(dir, shims), os.CopyFS(dir, shims)); err != nil {
 		return nil, err
 	}
-	// Tests look into the SDK's own libraries: take those of their time.
+	// Tests look into the SDK's own libraries: take those of their time, with corrections.
 	for name, version := range manifest.Dependencies {
 		if strings.HasPrefix(name, "@azure/core-") {
-			manifest.Dependencies[name] = strings.TrimPrefix(version, "^")
+			manifest.Dependencies[name] = strings.Replace(version, "^", "~", 1)
 		}
 	}
 	manifest.Dependencies["@opentelemetry/api"] = "^1.9.0" // of the utilities

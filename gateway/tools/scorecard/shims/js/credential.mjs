@@ -12,3 +12,4 @@ class ManagedIdentity {
 }
 
 export const createTestCredential = () => new ManagedIdentity();
+export const createLiveCredential = createTestCredential;
