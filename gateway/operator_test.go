@@ -275,7 +275,7 @@ func TestDeadLettersOfAnotherBroker(t *testing.T) {
 func TestDeadLettersAreMovedOnceThoughTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 2000
-	file := write(t, "c.yaml", "queues: [{name: orders}]")
+	file := write(t, "c.yaml", "queues: [{name: orders, max-delivery-count: 1}]")
 	g := &gateway{data: t.TempDir()}
 	start := func() *program {
 		p := startProgram(t, "--store=file", "--data", g.data, "--config", file)
@@ -290,8 +290,8 @@ func TestDeadLettersAreMovedOnceThoughTheGatewayIsKilled(t *testing.T) {
 		fmt.Fprintf(&lines, "message %04d\n", i)
 	}
 	g.command(t, lines.String(), "send", "orders")
-	g.command(t, "", "receive", "orders", "--count", fmt.Sprint(n), "--dead-letter")
-	g.command(t, "", "queue", "update", "orders", "--lock-duration=5s") // so that those locked when it is killed come soon
+	g.command(t, "", "receive", "orders", "--count", fmt.Sprint(n), "--abandon") // all at once, while --dead-letter waits for each
+	g.command(t, "", "queue", "update", "orders", "--lock-duration=5s")          // so that those locked when it is killed come soon
 	for killed := range 3 {
 		had := g.active(t, "orders")
 		done := make(chan struct{})

@@ -93,8 +93,7 @@ func TestMessagesOfAPartitionStayInOrderUnderCreditInBytes(t *testing.T) {
 				ins := make([]*inbox, 1+random.IntN(3))
 				given, taken := make([]int64, len(ins)), make([]int64, len(ins))
 				for i := range ins {
-					ins[i] = b.receive(t, "q", core.PeekLock, messages)
-					ins[i].AddCredit(0, -core.AnyMessage)
+					ins[i] = b.receive(t, "q", core.PeekLock, 0)
 				}
 				got, last := 0, map[uint16]int64{}
 				for i, in := range ins {
@@ -109,6 +108,7 @@ func TestMessagesOfAPartitionStayInOrderUnderCreditInBytes(t *testing.T) {
 							last[at] = number
 						}
 					}
+					in.AddCredit(messages, -core.AnyMessage)
 				}
 				for got < messages {
 					i := random.IntN(len(ins))

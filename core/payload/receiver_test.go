@@ -187,9 +187,9 @@ func TestTranscodedMessagesTakeCreditInBytes(t *testing.T) {
 			h.send("q", message("app/x", x.mark+"1"), message("app/x", "broken"))
 		}
 		for _, accept := range []string{"app/y", "app/x"} {
-			in, r := h.receive("q", core.PeekLock, accept, 40)
+			in, r := h.receive("q", core.PeekLock, accept, 0)
 			defer r.Close()
-			r.AddCredit(0, -core.AnyMessage)
+			r.AddCredit(40, -core.AnyMessage)
 			room := int64(0)
 			for got := 0; got < 10; {
 				r.AddCredit(0, 1-room)

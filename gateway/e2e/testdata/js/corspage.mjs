@@ -14,7 +14,8 @@ await browse(async (page) => {
     const got = await fetch(`${messages}/head?timeout=5`, { method: "POST", headers: { Authorization: token } });
     const properties = JSON.parse(got.headers.get("BrokerProperties"));
     const settled = await fetch(got.headers.get("Location"), { method: "DELETE", headers: { Authorization: token } });
-    await fetch(messages, { method: "POST", headers, body: "streamed" });
+    const again = await fetch(messages, { method: "POST", headers, body: "streamed" });
+    if (!again.ok) throw new Error(`${again.status} ${await again.text()}`);
     const stream = await fetch(`${messages}/stream`, { headers: { Authorization: token } });
     let text = "";
     for await (const chunk of stream.body.pipeThrough(new TextDecoderStream())) {

@@ -10,7 +10,10 @@ await browse(async (page) => {
   await page.goto(`http://${gateway}/health`);
   const texts = await page.evaluate(async ({ stream, token }) => {
     const headers = { Authorization: token };
-    const send = (body) => fetch(stream.replace("/stream", ""), { method: "POST", headers: { ...headers, "Content-Type": "text/plain" }, body });
+    const send = async (body) => {
+      const answer = await fetch(stream.replace("/stream", ""), { method: "POST", headers: { ...headers, "Content-Type": "text/plain" }, body });
+      if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+    };
     await send("before");
     const answer = await fetch(stream, { headers });
     const texts = [];
