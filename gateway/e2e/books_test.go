@@ -15,6 +15,8 @@ type books struct {
 	sent         [5]int           // by sender: the last number
 	acknowledged map[string]bool  // by id: it was stored, says the gateway
 	delivered    map[int64]string // ids by sequence number
+	came         map[string]bool  // by id: it was delivered, though it may have been lost and sent again since
+	waiting      int              // number of ids that were acknowledged and not delivered yet
 	completed    map[int64]bool   // by sequence number: it was completed, says the gateway
 	redelivered  int
 	anew         bool                 // a number whose message was lost before it was acknowledged is given to another
@@ -29,7 +31,7 @@ type books struct {
 }
 
 func newBooks() *books {
-	return &books{acknowledged: map[string]bool{}, delivered: map[int64]string{}, completed: map[int64]bool{}, cancelled: map[string]bool{}, newest: map[string]int64{}}
+	return &books{acknowledged: map[string]bool{}, delivered: map[int64]string{}, came: map[string]bool{}, completed: map[int64]bool{}, cancelled: map[string]bool{}, newest: map[string]int64{}}
 }
 
 func (b *books) next(who int) string {
@@ -46,15 +48,20 @@ func (b *books) progress() int {
 	return len(b.acknowledged) + len(b.completed)
 }
 
+// backlog counts what was acknowledged and not delivered yet. Completions cannot tell: those whose
+// acknowledgement is lost, some with each kill, would add up until no sender sent any more.
 func (b *books) backlog() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.acknowledged) - len(b.completed)
+	return b.waiting
 }
 
 func (b *books) acknowledge(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.acknowledged[id] && !b.came[id] {
+		b.waiting++
+	}
 	b.acknowledged[id] = true
 }
 
@@ -86,6 +93,10 @@ func (b *books) deliver(number int64, id string) {
 		b.start = time.Time{}
 	}
 	b.delivered[number] = id
+	if b.acknowledged[id] && !b.came[id] {
+		b.waiting--
+	}
+	b.came[id] = true
 }
 
 func (b *books) complete(number int64) {

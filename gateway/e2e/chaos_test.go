@@ -153,7 +153,9 @@ func endure(t *testing.T, gateways []*gateway, otherwise int64, strike func(*cha
 	}
 	for _, s := range k.streams {
 		calm := s.books.progress() + 20
-		e.eventually("messages come and go after the last kill at "+s.queue, func() bool { return s.books.progress() >= calm })
+		if !eventually.Within(patience, func() bool { return s.books.progress() >= calm }) {
+			t.Fatalf("messages do not come and go after the last kill at %s, where %d wait: %s", s.queue, s.books.backlog(), k.describe(s))
+		}
 	}
 	stopSending()
 	senders.Wait()
