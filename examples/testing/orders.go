@@ -41,14 +41,16 @@ func ChargeCustomer(ctx context.Context, c *azservicebus.Client, customer string
 	if err != nil {
 		return err
 	}
-	for range n {
-		got, err := r.ReceiveMessages(ctx, 1, nil)
+	for n > 0 {
+		got, err := r.ReceiveMessages(ctx, 1, nil) // none, after a connection has broken
 		if err != nil {
 			return errors.Join(err, r.Close(ctx))
 		}
-		m := got[0]
-		if err := settle(ctx, r, m, charge(ctx, customer, string(m.Body))); err != nil {
-			return errors.Join(err, r.Close(ctx))
+		for _, m := range got {
+			if err := settle(ctx, r, m, charge(ctx, customer, string(m.Body))); err != nil {
+				return errors.Join(err, r.Close(ctx))
+			}
+			n--
 		}
 	}
 	return r.Close(ctx)
