@@ -16,9 +16,9 @@ const (
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield limits how long a forwarder yields in total. All locks of forwarders are
-	// shorter. If a gateway dies, a store on Redis ends the gateway's locks after ten seconds, not
-	// counting time in which Redis did not answer.
+	// LongestYield limits how long a forwarder yields to the same older message. All locks of
+	// forwarders are shorter. If a gateway dies, a store on Redis ends the gateway's locks after ten
+	// seconds, not counting time in which Redis did not answer.
 	LongestYield = forwardLock + 2*time.Second
 	// To find out whether another gateway has locked an older message, a partition forwarder peeks
 	// at lookBack messages in each of up to maxGaps gaps between the numbers of its messages.
@@ -32,7 +32,8 @@ const (
 type orderLease struct {
 	highest       int64 // the highest number that mayMove has allowed; lowered when messages are released
 	movedAt       time.Time
-	yieldingSince time.Time // when the forwarder began to yield; zero: it does not yield
+	behind        int64     // the oldest message to which the forwarder yields
+	yieldingSince time.Time // when it began to yield to that message; zero: it does not yield
 	yieldUntil    time.Time // when the forwarder tries again with one message
 	pause         time.Duration
 }
@@ -53,13 +54,20 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 		}
 		high = max(high, n)
 	}
-	if high-low > int64(fresh) && pf.othersHoldOlder(ctx, p, low, high, ds) {
+	older := int64(0)
+	if high-low > int64(fresh) {
+		older = pf.heldByOthers(ctx, p, low, high, ds)
+	}
+	if older != 0 {
 		now := time.Now()
 		if lease.yieldingSince.IsZero() {
-			lease.yieldingSince, lease.pause = now, LongYield
+			lease.pause = LongYield
 			if now.Sub(lease.movedAt) < leaseDuration {
 				lease.pause = shortYield
 			}
+		}
+		if older != lease.behind { // others make progress
+			lease.behind, lease.yieldingSince = older, now
 		}
 		longest := LongestYield
 		if pf.parent.remote != "" {
@@ -75,9 +83,10 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	return true
 }
 
-// othersHoldOlder reports whether a message with a number between low and high is active but not in
-// ds, because another gateway has locked it. It returns true after an error.
-func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) bool {
+// heldByOthers returns the number of the oldest message between low and high that is active but not
+// in ds, because another gateway has locked it, or 0 if there is none. After an error, it assumes
+// that there is one.
+func (pf *partitionForwarder) heldByOthers(ctx context.Context, p core.Partition, low, high int64, ds []core.Delivery) int64 {
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	mine := make(map[int64]bool, len(ds))
@@ -94,25 +103,28 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 			next++
 		}
 		if next >= high {
-			return false
+			return 0
 		}
 		there, err := p.Peek(call, core.PeekRequest{From: next, Max: lookBack})
-		if err != nil || len(there) == 0 {
-			return err != nil // after an error, assume that there is such a message
+		if err != nil {
+			return low + 1
+		}
+		if len(there) == 0 {
+			return 0
 		}
 		for i := range there {
 			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)
 			if next >= high {
-				return false
+				return 0
 			}
 			if mine[next] {
 				break
 			}
 			if there[i].State == core.Active {
-				return true
+				return next
 			}
 			next++
 		}
 	}
-	return false
+	return 0
 }
