@@ -66,6 +66,7 @@ type destination struct {
 	e         Entity
 	partition uint16
 	remote    string // the destination as REMOTE:ENTITY; "": it is in this namespace
+	unread    string // the lower-case name of an entity that could not be read
 }
 
 func (pf *partitionForwarder) open(unwatch func()) {

@@ -37,12 +37,17 @@ func (r *route) next(d *core.Delivery) step {
 	if remote, at, ok := core.SplitRemote(to); ok {
 		return r.remoteStep(d, core.FoldName(remote), at)
 	}
-	returns := r.returns(core.FoldName(to))
+	name := core.FoldName(to)
+	returns := r.returns(name)
 	if !returns {
 		hops++
 	}
 	if hops > core.MaxHops {
 		return step{rejected: errTooManyHops}
+	}
+	unread := destination{unread: name}
+	if r.blocked(unread) {
+		return step{held: true, to: unread}
 	}
 	dest := r.resolve(to)
 	switch {
@@ -50,7 +55,7 @@ func (r *route) next(d *core.Delivery) step {
 	case IsPermanent(dest.err):
 		return step{rejected: dest.err}
 	default:
-		return step{held: true}
+		return step{held: true, to: unread}
 	}
 	m := r.forwarded(d, hops)
 	if returns {
