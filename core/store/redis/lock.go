@@ -56,7 +56,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 			return nil, time.Time{}, err
 		}
 		fitting := s.fit(sh, reply.deliveries, &room, len(ds) > 0)
-		ds = append(ds, fitting...)
+		if ds = append(ds, fitting...); len(ds) > len(fitting) { // between two claims, another gateway may have unlocked older messages
+			slices.SortStableFunc(ds, func(a, b core.Delivery) int { return cmp.Compare(a.SequenceNumber, b.SequenceNumber) })
+		}
 		switch {
 		case len(fitting) < len(reply.deliveries):
 			return ds, s.Now(), nil

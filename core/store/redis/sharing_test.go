@@ -208,6 +208,41 @@ func TestAGatewayThatLeavesIsNoticed(t *testing.T) {
 	}
 }
 
+// A gateway that does not know how large messages are locks one first, and then others.
+func TestMessagesThatAreUnlockedDuringALockComeInOrder(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	between := redistest.Proxied(t, r)
+	a, b := open(t, r.URL(), redisstore.Options{Prefix: "p:"}), open(t, between.URL(), redisstore.Options{Prefix: "p:"})
+	p := queue(t, a)
+	for range 3 {
+		if got := p.In(a).Append(t.Context(), [][]*core.Message{{message("m")}}); got[0].Err != nil {
+			t.Fatal(got[0].Err)
+		}
+	}
+	first, _, err := p.In(a).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
+	if err != nil || len(first) != 1 {
+		t.Fatalf("locked %d messages, %v", len(first), err)
+	}
+	var unlock sync.Once
+	between.Meddle(func(redistest.Request) error {
+		if stats, err := storetest.Stats(t.Context(), a, p); err == nil && stats.Locked == 2 {
+			unlock.Do(func() {
+				p.In(a).Settle(t.Context(), []core.Settlement{{Token: first[0].LockToken, Outcome: core.Release}})
+			})
+		}
+		return nil
+	})
+	ds, _, err := p.In(b).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 10}})
+	var got []int64
+	for i := range ds {
+		got = append(got, ds[i].SequenceNumber)
+	}
+	if want := []int64{1, 2, 3}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("locked %v, %v, want %v", got, err, want)
+	}
+}
+
 func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: "always"})
