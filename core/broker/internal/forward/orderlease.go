@@ -39,7 +39,7 @@ type orderLease struct {
 }
 
 // mayMove reports whether the partition forwarder may move ds, which it has locked. If not, mayMove
-// releases ds, and sets when to try again.
+// sets yieldUntil, and the caller must unlock ds.
 func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds []core.Delivery) bool {
 	lease := &pf.lease
 	low := lease.highest
