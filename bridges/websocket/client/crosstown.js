@@ -797,6 +797,7 @@ class Wire {
 
   /** @param {Pending} p */
   #send(p) {
+    if (this.#socket.readyState !== 1) return; // it is closing: the next connection sends it
     p.sent = true;
     p.asked = Date.now();
     this.#socket.send(p.text);

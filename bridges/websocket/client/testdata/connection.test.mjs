@@ -118,6 +118,20 @@ test("what was sent and not answered is reported, and never sent again", async (
   assert.ok(second.quiet);
 });
 
+test("what is asked for while the connection closes is sent over the next one", async (t) => {
+  const gateway = await start(t);
+  const sockets = [];
+  const bus = gateway.client({ WebSocket: class extends WebSocket { constructor(...a) { super(...a); sockets.push(this); } } });
+  await (await gateway.accept()).signIn();
+  await bus.ready;
+  sockets[0].close(4000);
+  const sent = bus.send("a", "1");
+  const peer = await gateway.accept();
+  await peer.signIn();
+  await peer.answer("send", { sequenceNumbers: [1] });
+  assert.deepEqual(await sent, [1]);
+});
+
 test("what changes nothing is asked again, and so is what was asked for with retry", async (t) => {
   const gateway = await start(t);
   const [bus, peer] = await gateway.open();
