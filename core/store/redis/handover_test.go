@@ -256,6 +256,26 @@ func TestCopiesAreHandedOver(t *testing.T) {
 	}
 }
 
+// A server that knows the script of the lock calls, but not that of publications, runs the lock calls first.
+// The receiver is then woken.
+func TestAPublicationWithAnUnknownScriptWakesItsReceiver(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	s := open(t, server.URL(), redisstore.Options{})
+	st := newStand(t, s, "a")
+	w := watch(t, s, st.at("a"), 9)
+	st.mustPublish(to(message("x"), st.at("a")))
+	if got := await(t, w.handed); len(got.ds) > 0 || got.more || got.err != nil {
+		t.Fatalf("got %q, more %v, %v, want nothing: the server knew the script", texts(got.ds), got.more, got.err)
+	}
+	if n := callsOf(t, server, "spublish"); n != 1 {
+		t.Errorf("the doorbell was rung %d times, want once", n)
+	}
+	if ds := lock(t, s, st.at("a"), 9); !slices.Equal(texts(ds), []string{"x"}) {
+		t.Errorf("got %q, want x", texts(ds))
+	}
+}
+
 // loadPublishing has the server know the scripts, without which it hands nothing over.
 func loadPublishing(t *testing.T, s *redisstore.Store, st *stand) {
 	t.Helper()

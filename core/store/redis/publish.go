@@ -192,6 +192,13 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 		reply, err := cmds[i+1].Slice()
 		h.finish(ctx, reply, err, nil, nil)
 	}
+	if cmds[0].Args()[0] == "EVAL" { // the server did not know the script, and runs it after the lock calls, which find nothing
+		defer func() {
+			for _, h := range hands {
+				s.ringDoorbell(ctx, h.shard)
+			}
+		}()
+	}
 	reply, err = cmds[0].Slice()
 	switch {
 	case few != nil:
