@@ -357,7 +357,8 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 		return nil, err
 	}
 	switch {
-	case len(reply) == 2 && reply[0] == "after": // appendPlain has stored them before, but its answer was lost
+	case len(reply) == 2 && reply[0] == "after": // appendPlain has stored them before, but its answer was lost, and with it whether others wait
+		s.ringDoorbell(ctx, sh)
 		last, _ := reply[1].(int64)
 		for range messages {
 			last++

@@ -274,6 +274,25 @@ func TestACallWhoseConnectionBrokeTakesEffectOnce(t *testing.T) {
 	}
 }
 
+// The answer to an append, which also tells whether another gateway waits, is lost.
+func TestAnAppendWhoseAnswerWasLostWakesOtherGateways(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	o := redisstore.Options{Prefix: "wakes:"}
+	a, b := open(t, lossy.url(), o), open(t, server.URL(), o)
+	p := queue(t, a)
+	watch(t, b, p, 0)
+	lossy.loseNext(func() {})
+	send(t, a, p, "x")
+	if n := callsOf(t, server, "spublish"); n != 1 {
+		t.Errorf("the doorbell was rung %d times, want once", n)
+	}
+	if got := lock(t, b, p, 9); !slices.Equal(texts(got), []string{"x"}) {
+		t.Errorf("got %q, want x", texts(got))
+	}
+}
+
 // A server that has restarted does not know the script that leaves the receipt of an append. The gateway notices
 // the restart only when it sends the append.
 func TestAnAppendToARestartedServerTakesEffectOnce(t *testing.T) {
