@@ -46,6 +46,9 @@ func TestACallThatArrivesAfterItsRepetitionStoresNothing(t *testing.T) {
 			before := callsOf(t, server, "evalsha")
 			close(repeated)
 			eventually.True(t, "the late call runs", func() bool { return callsOf(t, server, "evalsha") != before })
+			if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready != int64(n)+1 {
+				t.Errorf("counts before the next call: got %+v, %v, want %d ready", stats, err, n+1)
+			}
 			if got := len(lock(t, s, p, 3*n+10)); got != n+1 {
 				t.Errorf("%d messages were delivered, want %d", got, n+1)
 			}
