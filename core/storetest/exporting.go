@@ -159,6 +159,18 @@ var exportStories = []story{
 		s.wantBodies("activated", s.lock(1), "new") // its lock has ended
 		s.wantBodies("activated", s.lock(1), "scheduled")
 	}},
+	{"an imported dead letter waits as after a first failure", func(s *fixture) {
+		s.sendTexts("x")
+		for range 2 {
+			s.settle(s.lockOne(), core.Abandon)
+		}
+		s.settle(s.lockOne(), core.DeadLetterOutcome)
+		s.moveTo("Copy", "q2")
+		d := s.lockOneAt(s.dead())
+		want(s, "delivery count", d.DeliveryCount, 2)
+		s.putOff(s.dead(), d, core.Backoff{First: time.Second, Factor: 2})
+		want(s, "delivery count", s.wantWait(s.dead(), time.Second).DeliveryCount, 2)
+	}},
 	{"an imported schedule can be cancelled, and imported messages expire", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		n := s.send(text("scheduled", s.after(time.Hour)))

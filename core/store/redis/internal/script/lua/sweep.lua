@@ -170,7 +170,7 @@ local function makeActions()
   -- message stays in locks without a nonce. Waiting receivers must learn when the delay ends. After
   -- the last delivery there is no delay.
   local function delay(n, how)
-    local failures = tonumber(call('HGET', counts, n) or 0)
+    local failures = countsDeliveries and tonumber(call('HGET', counts, n) or 0) or 0 -- imported dead letters have counts
     local outcome, first, factor, most = string.match(how, '^delay (%S+) (%S+) (%S+) (%S+)$')
     local counted = outcome == 'abandon'
     if counted and countsDeliveries and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n, 'a') end
