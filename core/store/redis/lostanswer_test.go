@@ -293,6 +293,30 @@ func TestAnAppendWhoseAnswerWasLostWakesOtherGateways(t *testing.T) {
 	}
 }
 
+// A call on dead letters first sweeps the main queue, and the answer to that is lost.
+func TestACallOnDeadLettersOutlivesALostSweep(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "dead:"})
+	p := queue(t, s)
+	send(t, s, p, "x")
+	if err := settle(s, p, core.DeadLetterOutcome, lock(t, s, p, 1)...); err != nil {
+		t.Fatal(err)
+	}
+	p.Sub = core.DeadLetter
+	p = p.In(s)
+	lossy.loseNext(func() {})
+	ds := lock(t, s, p, 1)
+	lossy.loseNext(func() {})
+	if err := settle(s, p, core.Complete, ds...); err != nil {
+		t.Errorf("complete: %v", err)
+	}
+	if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready+stats.Locked != 0 {
+		t.Errorf("left: got %+v, %v, want nothing", stats, err)
+	}
+}
+
 // A server that has restarted does not know the script that leaves the receipt of an append. The gateway notices
 // the restart only when it sends the append.
 func TestAnAppendToARestartedServerTakesEffectOnce(t *testing.T) {

@@ -31,7 +31,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if sh.Sub.IsDeadLetter() {
 		// Due messages of the main queue may become dead letters.
-		if _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, script.Sweep, nil, 0); err != nil {
+		if _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, s.repeatable(sh), script.Sweep, nil, 0); err != nil {
 			return nil, err
 		}
 	}
