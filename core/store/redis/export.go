@@ -240,27 +240,36 @@ func (x *export) ids(ctx context.Context, key string, at core.Stored) {
 
 func (x *export) messages(ctx context.Context, r core.Ref, prefix string) {
 	sh := x.store.newShard(place{Ref: r}, false)
+	var repeated, count int64 // of the messages that the next sweep removes: see field u in lua/state.lua
+	text, err := x.store.server.RDB.HGet(ctx, prefix+"h", "u").Result()
+	if err == nil {
+		_, err = fmt.Sscan(text, &repeated, &count)
+	}
+	if err != nil && !conn.IsNil(err) {
+		x.ok(err)
+	}
+	gone := func(n int64) bool { return n >= repeated && n < repeated+count }
 	for from, limit := int64(0), 16; x.ok(x.extend(ctx)); {
 		raw, err := x.store.server.RDB.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
 		if !x.ok(err) || len(raw) == 0 {
 			return
 		}
 		entries, err := record.ParseEntries(raw)
-		if !x.ok(err) || !x.ok(x.page(ctx, sh, prefix, entries)) {
+		if !x.ok(err) || !x.ok(x.page(ctx, sh, prefix, entries, gone)) {
 			return
 		}
 		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the sizes read so far
 	}
 }
 
-// page gives entries, but leaves out those that are reserved for a transaction.
-func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) error {
+// page gives entries, but leaves out those that are gone or reserved for a transaction.
+func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry, gone func(n int64) bool) error {
 	states, err := x.store.messageStates(ctx, prefix, entries)
 	if err != nil {
 		return err
 	}
 	for i := range entries {
-		if states[i].reserved {
+		if states[i].reserved || gone(entries[i].N) {
 			continue
 		}
 		thing := core.Stored{Kind: core.StoredMessage, Subscription: sh.Subscription, Sub: sh.Sub, InSession: states[i].inSession}

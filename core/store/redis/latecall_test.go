@@ -46,6 +46,15 @@ func TestACallThatArrivesAfterItsRepetitionStoresNothing(t *testing.T) {
 			before := callsOf(t, server, "evalsha")
 			close(repeated)
 			eventually.True(t, "the late call runs", func() bool { return callsOf(t, server, "evalsha") != before })
+			exported := 0
+			if err := s.Export(t.Context(), p.Ref, func(x *core.Stored) error {
+				if x.Kind == core.StoredMessage {
+					exported++
+				}
+				return nil
+			}); err != nil || exported != n+1 {
+				t.Errorf("%d messages were exported, %v, want %d", exported, err, n+1)
+			}
 			if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready != int64(n)+1 {
 				t.Errorf("counts before the next call: got %+v, %v, want %d ready", stats, err, n+1)
 			}
