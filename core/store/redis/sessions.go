@@ -66,13 +66,13 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			return err
 		}
 		reply, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
-		if !takesOver && conn.MayHaveRun(err) {
-			p.lostLocks.add(sh.place, lease{nonce: lock.Nonce, until: until})
-		}
 		if core.CodeOf(err) == core.SessionLocked {
 			if ended, failed := p.endLocks(ctx, sh); ended || failed != nil {
 				reply, err = p.transitionInSessions(ctx, sh, now, sc, nil, args...)
 			}
+		}
+		if !takesOver && conn.MayHaveRun(err) {
+			p.lostLocks.add(sh.place, lease{nonce: lock.Nonce, until: until})
 		}
 		switch {
 		case err != nil:

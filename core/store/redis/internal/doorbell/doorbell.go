@@ -102,7 +102,7 @@ func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
 	}
 }
 
-// pollAfter plans the poll that asks about the channel, and returns the channel's watchers.
+// pollAfter plans a poll that asks about the channel, and returns the channel's watchers.
 func (b *Bells) pollAfter(channel string, polls int) []core.Watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,11 +114,12 @@ func (b *Bells) pollAfter(channel string, polls int) []core.Watcher {
 	return w.watchers
 }
 
+// pollIn plans a poll, unless an earlier one is planned.
 func (b *Bells) pollIn(w *watched, polls int) {
 	if len(w.commands) > 1 { // what is due in the main queue can change at any time
 		polls = 1
 	}
-	if next := b.polls + polls; w.next != next {
+	if next := b.polls + polls; w.next == 0 || next < w.next {
 		w.next = next
 		b.plan[next] = append(b.plan[next], w)
 	}

@@ -29,11 +29,15 @@ func TestQuietPartitionsArePolledRarely(t *testing.T) {
 	b.wakeWatchers("rung", "")
 	b.wakeWatchers("rung", "")
 	want("after two rings", "letters", "rung")
+	b.wakeWatchers("rung", "")
+	b.pollAfter("rung", quiet) // by an answer from before the ring
+	want("after a ring during a poll", "letters", "rung")
 	b.pollAfter("gone", 1)
-	for range quiet - 3 {
+	for range quiet - 4 {
 		want("then", "letters")
 	}
 	want("later", "letters", "queue")
 	want("after the rings", "letters")
+	want("after the poll", "letters")
 	want("later still", "letters", "rung")
 }
