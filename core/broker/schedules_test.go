@@ -286,3 +286,41 @@ func TestConfiguredSchedules(t *testing.T) {
 		}
 	})
 }
+
+// The gateway cannot record a tick that it has sent, and sends it again.
+func TestATickThatIsParkedIsParkedOnce(t *testing.T) {
+	c := &clerk{}
+	inPipelines(t, func(t *testing.T, b *started) {
+		b.create(t, "q0")
+		b.create(t, "q1", func(s *core.Settings) {
+			s.RequiresDuplicateDetection, s.DuplicateDetectionHistoryTimeWindow = true, time.Hour
+		})
+		b.createTopic(t, "q2")
+		b.subscribe(t, "q2", "s", nil)
+		for i := range 3 {
+			name := fmt.Sprint("q", i)
+			b.put(t, core.ScheduleSettings{Name: name, Cron: "0 * * * *", Entity: name})
+		}
+		synctest.Wait()
+		failing := 3
+		way := &brittle{Store: b.store.Store}
+		way.set(func(call string) (before, after bool) {
+			if call == "update" && failing > 0 {
+				failing--
+				return true, false
+			}
+			return false, false
+		})
+		b.store.Store = way
+		c.fail(errDown)
+		time.Sleep(time.Hour + 2*schedulerRetry)
+		c.fail(nil)
+		time.Sleep(time.Minute)
+		for i, entity := range []string{"q0", "q1", "q2/Subscriptions/s"} {
+			b.wantSent(t, entity, fmt.Sprintf("q%d@2000-01-01T01:00:00Z", i))
+		}
+		if failing > 0 {
+			t.Error("no recording of a tick has failed")
+		}
+	}, through("q*", c, Park))
+}

@@ -70,7 +70,16 @@ func AddResult(w *core.Work, v *entity.View, r Result) []int {
 		at[i] = -1
 		switch {
 		case x.State == Parked: // duplicate detection checks the message's id when the message leaves the transfer queue
-			w.Transfers = append(w.Transfers, transferCopy(x.Message, v.Name))
+			parked := transferCopy(x.Message, v.Name)
+			if x.Message.Transit == nil || x.Message.Transit.Key == "" {
+				w.Transfers = append(w.Transfers, parked)
+				continue
+			}
+			known := *x.Message // the partition remembers its key, so that a repetition parks nothing, but not its id
+			known.MessageID = core.ID{}
+			at[i] = len(w.Messages)
+			w.Messages = append(w.Messages, &known)
+			w.Effects = append(w.Effects, core.Effect{Of: at[i], Instead: true, Transfers: []*core.Message{parked}})
 			continue
 		case x.State == Gone && len(x.transfers) == 0 && x.dead == nil && !v.Settings.RequiresDuplicateDetection:
 			continue
