@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -803,4 +804,40 @@ func TestACallThatStoresTooLateMakesNoSecondCopy(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAListReadBeforeAChangeDoesNotUndoIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		for _, name := range []string{"a", "b", "begins", "changes", "ends", "new"} {
+			b.create(t, name)
+		}
+		b.update(t, "changes", forwardTo("a"))
+		b.update(t, "ends", forwardTo("a"))
+		synctest.Wait()
+		read, pass := make(chan struct{}), make(chan struct{})
+		var first sync.Once
+		b.store.onList(func(l core.Listing, _ []core.Entity) {
+			if l.Kind == core.Queue {
+				first.Do(func() { close(read); <-pass })
+			}
+		})
+		b.forwarders.Changed("") // as when another gateway has left: they look at all entities
+		<-read
+		b.update(t, "begins", forwardTo("b"))
+		b.update(t, "changes", forwardTo("b"))
+		b.update(t, "ends", forwardTo(""))
+		if err := b.DeleteEntity(t.Context(), root, "new"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		b.create(t, "new", forwardTo("b"))
+		synctest.Wait()
+		close(pass)
+		synctest.Wait()
+		for _, name := range []string{"begins", "changes", "ends", "new"} {
+			b.send(t, name, text(name))
+		}
+		time.Sleep(time.Second)
+		b.holds(t, map[string]string{"a": "", "b": "begins changes new", "begins": "", "changes": "", "ends": "ends", "new": ""})
+	})
 }

@@ -269,6 +269,7 @@ type faulty struct {
 	topics   int
 	lists    int
 	silent   bool // what is stored is answered Busy
+	listed   func(l core.Listing, page []core.Entity)
 }
 
 func (f *faulty) fail(err error, partitions ...uint16) {
@@ -410,8 +411,20 @@ func (f *faulty) Topic(ctx context.Context, namespace, name string) (core.TopicV
 func (f *faulty) Entities(ctx context.Context, namespace string, of core.Listing, skip, top int) ([]core.Entity, error) {
 	f.mu.Lock()
 	f.lists++
+	listed := f.listed
 	f.mu.Unlock()
-	return f.Store.Entities(ctx, namespace, of, skip, top)
+	page, err := f.Store.Entities(ctx, namespace, of, skip, top)
+	if listed != nil {
+		listed(of, page)
+	}
+	return page, err
+}
+
+// onList has listed called each time between the reading of a page and the answer.
+func (f *faulty) onList(listed func(l core.Listing, page []core.Entity)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed = listed
 }
 
 func (f *faulty) listCalls() int {

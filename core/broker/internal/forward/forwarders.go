@@ -69,6 +69,9 @@ type Forwarders struct {
 	open   bool
 	byKey  map[forwarderKey]*forwarder
 	byName map[string][]*forwarder
+	// newer has, during a scan, the lower-case names of entities that were read meanwhile. The scan
+	// may have read them earlier, before they changed.
+	newer map[string]struct{}
 
 	changed *wake.Names // lower-case names of the entities to read again
 
@@ -183,9 +186,9 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 		ent, err := s.Store.Entity(ctx, s.ID, name)
 		switch {
 		case err == nil:
-			s.reconcile(&ent)
+			s.apply(name, &ent)
 		case core.CodeOf(err) == core.NotFound:
-			s.remove(name)
+			s.apply(name, nil)
 		default:
 			s.changed.Keep(name)
 			ok = false
@@ -197,20 +200,49 @@ func (s *Forwarders) readChanges(ctx context.Context) (all, ok bool) {
 }
 
 func (s *Forwarders) scan(ctx context.Context) {
+	s.mu.Lock()
+	s.newer = map[string]struct{}{}
+	s.mu.Unlock()
 	var uncounted error
 	err := s.Walk(ctx, func(ent *core.Entity) {
-		s.reconcile(ent)
+		s.applyListed(ent)
 		uncounted = cmp.Or(s.startForBacklog(ctx, ent), uncounted)
 	})
+	s.mu.Lock()
+	s.newer = nil
+	s.mu.Unlock()
 	if err = cmp.Or(err, uncounted); err != nil && ctx.Err() == nil {
 		s.Log.Warn("cannot check all entities for messages to forward; checking them again in a minute", "err", err)
 		time.AfterFunc(ScanRetry, func() { s.Changed("") })
 	}
 }
 
-func (s *Forwarders) reconcile(ent *core.Entity) {
+func (s *Forwarders) applyListed(ent *core.Entity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, newer := s.newer[core.FoldName(ent.Name)]; !newer {
+		s.reconcile(ent)
+	}
+}
+
+// apply applies what was read of the entity with a lower-case name; ent is nil if there is none.
+func (s *Forwarders) apply(name string, ent *core.Entity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newer != nil {
+		s.newer[name] = struct{}{}
+	}
+	if ent != nil {
+		s.reconcile(ent)
+		return
+	}
+	for _, f := range slices.Clone(s.byName[name]) {
+		s.end(f)
+	}
+}
+
+// s.mu is held.
+func (s *Forwarders) reconcile(ent *core.Entity) {
 	name := core.FoldName(ent.Name)
 	for sub := range core.SubQueues {
 		to := forwardTarget(&ent.Settings, sub)
@@ -225,14 +257,6 @@ func (s *Forwarders) reconcile(ent *core.Entity) {
 		if f.key.id != ent.ID {
 			s.end(f)
 		}
-	}
-}
-
-func (s *Forwarders) remove(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range slices.Clone(s.byName[name]) {
-		s.end(f)
 	}
 }
 
