@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,6 +268,42 @@ func TestAnOlderReadDoesNotReplaceAYoungerEntity(t *testing.T) {
 		e, err := b.keep(old, time.Now())
 		if err != nil || e.View().ID != young.ID || len(in.closures()) != 0 {
 			t.Fatalf("got %v, %v, closed %v, want the younger one left alone", e, err, in.closures())
+		}
+	})
+}
+
+func TestADeletionBetweenTwoPagesHidesNoEntity(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		const n = 3*listPage + 5
+		for i := range n {
+			b.create(t, fmt.Sprintf("Q%03d", i))
+		}
+		for deleted := range 3 {
+			first := true
+			b.store.onList(func(_ core.Listing, page []core.Entity) {
+				if !first || len(page) < listPage {
+					return
+				}
+				first = false
+				for i := range 40 { // of the first page
+					if err := b.store.DeleteEntity(t.Context(), "ns", fmt.Sprintf("q%03d", 40*deleted+i)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			var got []string
+			if err := b.walk(t.Context(), func(ent *core.Entity) { got = append(got, ent.Name) }); err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for i := 40 * deleted; i < n; i++ {
+				if name := fmt.Sprintf("Q%03d", i); i < 40*deleted+listPage || i >= 40*(deleted+1) {
+					want = append(want, name)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %d entities, want %d: %v", len(got), len(want), got)
+			}
 		}
 	})
 }

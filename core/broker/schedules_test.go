@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,8 +290,13 @@ func TestConfiguredSchedules(t *testing.T) {
 
 // The gateway cannot record a tick that it has sent, and sends it again.
 func TestATickThatIsParkedIsParkedOnce(t *testing.T) {
-	c := &clerk{}
-	inPipelines(t, func(t *testing.T, b *started) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &clerk{}
+		store := memory.New(memory.Options{})
+		g := startGateway(store, through("q*", c, Park))
+		defer g.end()
+		b := newStarted(g.Broker, &faulty{Store: store}, nil)
 		b.create(t, "q0")
 		b.create(t, "q1", func(s *core.Settings) {
 			s.RequiresDuplicateDetection, s.DuplicateDetectionHistoryTimeWindow = true, time.Hour
@@ -301,17 +307,9 @@ func TestATickThatIsParkedIsParkedOnce(t *testing.T) {
 			name := fmt.Sprint("q", i)
 			b.put(t, core.ScheduleSettings{Name: name, Cron: "0 * * * *", Entity: name})
 		}
-		synctest.Wait()
-		failing := 3
-		way := &brittle{Store: b.store.Store}
-		way.set(func(call string) (before, after bool) {
-			if call == "update" && failing > 0 {
-				failing--
-				return true, false
-			}
-			return false, false
-		})
-		b.store.Store = way
+		var failing atomic.Int32
+		failing.Store(3)
+		g.store.set(func(call string) (before, after bool) { return call == "update" && failing.Add(-1) >= 0, false })
 		c.fail(errDown)
 		time.Sleep(time.Hour + 2*schedulerRetry)
 		c.fail(nil)
@@ -319,8 +317,30 @@ func TestATickThatIsParkedIsParkedOnce(t *testing.T) {
 		for i, entity := range []string{"q0", "q1", "q2/Subscriptions/s"} {
 			b.wantSent(t, entity, fmt.Sprintf("q%d@2000-01-01T01:00:00Z", i))
 		}
-		if failing > 0 {
+		if failing.Load() > 0 {
 			t.Error("no recording of a tick has failed")
 		}
-	}, through("q*", c, Park))
+	})
+}
+
+func TestADeletionBetweenTwoPagesStopsNoOtherSchedule(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		for i := range listPage + 1 {
+			b.put(t, core.ScheduleSettings{Name: fmt.Sprintf("s%03d", i), Cron: "0 0 1 1 *", Entity: "q"})
+		}
+		b.put(t, core.ScheduleSettings{Name: "s100", Cron: "0 * * * *", Entity: "q"})
+		synctest.Wait()
+		b.store.onList(func(_ core.Listing, page []core.Entity) {
+			if len(page) < listPage {
+				return
+			}
+			if err := b.store.DeleteEntity(t.Context(), "ns", core.SchedulePath("s000")); err != nil && core.CodeOf(err) != core.NotFound {
+				t.Error(err)
+			}
+		})
+		b.entityChanged("", "") // the gateway may have missed changes, and lists all
+		time.Sleep(time.Hour + time.Second)
+		b.wantSent(t, "q", "s100@2000-01-01T01:00:00Z")
+	})
 }
