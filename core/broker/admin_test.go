@@ -384,6 +384,35 @@ func TestIdleEntitiesAreDeleted(t *testing.T) {
 	})
 }
 
+func TestAnEntityInUseAtAnotherGatewayIsNotIdle(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", func(s *core.Settings) { s.AutoDeleteOnIdle = 5 * time.Minute })
+		time.Sleep(touchInterval / 4) // so that the gateways do not look at the same time
+		other := startGateway(b.store)
+		defer other.end()
+		for range 3 {
+			time.Sleep(5*time.Minute - touchInterval/3)
+			s, err := other.OpenSender(t.Context(), root, core.At("q"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := s.Send(t.Context(), each(text("m")))[0]; a.Err != nil {
+				t.Fatal(a.Err)
+			}
+			s.Close()
+		}
+		time.Sleep(4 * time.Minute)
+		if _, err := b.store.Entity(t.Context(), "ns", "q"); err != nil {
+			t.Errorf("four minutes after its last use: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if _, err := b.store.Entity(t.Context(), "ns", "q"); core.CodeOf(err) != core.NotFound {
+			t.Errorf("six minutes after its last use: %v", err)
+		}
+	})
+}
+
 // A gateway with thousands of entities reads them again only when one of them can be idle.
 func TestEntitiesAreReadForIdleOnesOnlyIfOneCanBe(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {

@@ -34,6 +34,7 @@ type entry struct {
 
 	used        atomic.Int64 // last use at this gateway, in Unix milliseconds of the store's clock; 0: none
 	recorded    atomic.Int64
+	recording   atomic.Bool   // a use is being recorded at once, or that has failed: see Use
 	nextKeyless atomic.Uint32 // the next partition, round robin, for messages without a key
 	// unavailableUntil[i] is until when, in Unix ns, messages without a key avoid partition i.
 	unavailableUntil []atomic.Int64
@@ -109,9 +110,24 @@ func (e *entry) Suspect() {
 	e.b.dirty.Set()
 }
 
+// Use notes a use, which is recorded within touchInterval. If the last use is so long ago that
+// another gateway could delete the entity as idle before then, Use has it recorded at once.
 func (e *entry) Use() {
-	if now := e.b.store.Now().UnixMilli(); e.used.Load() < now {
-		e.used.Store(now)
+	now := e.b.store.Now()
+	if used := now.UnixMilli(); e.used.Load() < used {
+		e.used.Store(used)
+	}
+	v := e.View()
+	idle := v.Settings.AutoDeleteOnIdle
+	if idle == core.Forever {
+		return
+	}
+	at := idleFrom(&v.Entity)
+	if recorded := time.UnixMilli(e.recorded.Load()).Add(idle); recorded.After(at) {
+		at = recorded
+	}
+	if at.Sub(now) < 2*touchInterval && e.recording.CompareAndSwap(false, true) {
+		e.b.goOpen(func() { e.b.touchEntries(e.b.base, []*entry{e}) })
 	}
 }
 

@@ -38,13 +38,18 @@ func (b *Broker) touchEntries(ctx context.Context, entries []*entry) {
 			accessed[e.key] = time.UnixMilli(used)
 		}
 	}
-	if len(accessed) == 0 {
-		return
+	var err error
+	if len(accessed) > 0 {
+		err = b.store.TouchEntities(ctx, b.ns.ID, accessed)
 	}
-	if err := b.store.TouchEntities(ctx, b.ns.ID, accessed); err != nil {
+	if err != nil {
 		b.log.Warn("cannot record when entities were last used; trying again later", "err", err)
-		for _, e := range entries {
+	}
+	for _, e := range entries {
+		if err != nil {
 			e.recorded.Store(0)
+		} else {
+			e.recording.Store(false)
 		}
 	}
 }
