@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -324,36 +325,68 @@ func TestQuotasCountAllOfManyEntities(t *testing.T) {
 	}
 }
 
-// A page that is not full is the last one, also while namespaces are deleted.
-func TestPagesOfNamespacesAreFullWhileOthersGo(t *testing.T) {
+// A page that is not full is the last one, also while namespaces or entities are deleted.
+func TestPagesAreFullWhileOthersGo(t *testing.T) {
 	t.Parallel()
-	o := redisstore.Options{Prefix: prefix()}
-	here, there := open(t, server(t).URL(), o), open(t, server(t).URL(), o)
-	for i := range 20 {
-		createNamespace(t, here, fmt.Sprintf("stays%02d", i), fmt.Sprint("s", i))
-	}
-	over := make(chan struct{})
-	var going sync.WaitGroup
-	going.Go(func() {
-		defer close(over)
-		for i := range 300 {
-			name := fmt.Sprint("goes", i)
-			createNamespace(t, there, name, name)
-			if err := there.DeleteNamespace(t.Context(), name); err != nil {
-				t.Error(err)
+	const stay, top = 20, 15
+	for name, k := range map[string]struct {
+		create, remove func(s *redisstore.Store, name string) error
+		page           func(s *redisstore.Store) (n int, err error)
+	}{
+		"namespaces": {
+			func(s *redisstore.Store, name string) error {
+				createNamespace(t, s, name, name)
+				return nil
+			},
+			func(s *redisstore.Store, name string) error { return s.DeleteNamespace(t.Context(), name) },
+			func(s *redisstore.Store) (int, error) {
+				ns, err := s.Namespaces(t.Context(), "", top)
+				return len(ns), err
+			},
+		},
+		"entities": {
+			func(s *redisstore.Store, name string) error {
+				_, err := s.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: name, ID: name, Kind: core.Queue, Partitions: 1}, core.NamespaceQuotas{})
+				return err
+			},
+			func(s *redisstore.Store, name string) error { return s.DeleteEntity(t.Context(), "ns", name) },
+			func(s *redisstore.Store) (int, error) {
+				es, err := s.Entities(t.Context(), "ns", core.Listing{Kind: core.Queue}, 0, top)
+				return len(es), err
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := redisstore.Options{Prefix: prefix()}
+			here, there := open(t, server(t).URL(), o), open(t, server(t).URL(), o)
+			for i := range stay {
+				if err := k.create(here, fmt.Sprintf("stays%02d", i)); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-	})
-	for done := false; !done && !t.Failed(); {
-		select {
-		case <-over:
-			done = true
-		default:
-		}
-		ns, err := here.Namespaces(t.Context(), "", 15)
-		if err != nil || len(ns) != 15 {
-			t.Errorf("got %d of 15 namespaces, %v", len(ns), err)
-		}
+			over := make(chan struct{})
+			var going sync.WaitGroup
+			going.Go(func() {
+				defer close(over)
+				for i := range 300 {
+					name := fmt.Sprint("goes", i)
+					if err := cmp.Or(k.create(there, name), k.remove(there, name)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			for done := false; !done && !t.Failed(); {
+				select {
+				case <-over:
+					done = true
+				default:
+				}
+				if n, err := k.page(here); err != nil || n != top {
+					t.Errorf("got %d of %d, %v", n, top, err)
+				}
+			}
+			going.Wait()
+		})
 	}
-	going.Wait()
 }

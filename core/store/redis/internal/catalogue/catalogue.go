@@ -314,21 +314,32 @@ func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listi
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
 	err = s.withCatalogue(ctx, "list entities of", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
-		members, err := s.server.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
-			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
-		}).Result()
-		if err == nil && len(members) == 0 {
-			err = s.server.Intact()
+		from, offset := "["+prefix, int64(skip)
+		for len(es) < top {
+			want := top - len(es)
+			members, err := s.server.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
+				Min: from, Max: "(" + prefix + "\xff", Offset: offset, Count: int64(want),
+			}).Result()
+			if err == nil && len(members) == 0 {
+				err = s.server.Intact()
+			}
+			if err != nil || len(members) == 0 {
+				return err
+			}
+			names := make([]any, len(members))
+			for i, member := range members {
+				_, names[i], _ = strings.Cut(member, ":")
+			}
+			page, err := s.read(ctx, &k, names...) // without those that were deleted meanwhile: others are read instead
+			if err != nil {
+				return err
+			}
+			if es = append(es, page...); len(members) < want {
+				return nil
+			}
+			from, offset = "("+members[len(members)-1], 0
 		}
-		if err != nil || len(members) == 0 {
-			return err
-		}
-		names := make([]any, len(members))
-		for i, member := range members {
-			_, names[i], _ = strings.Cut(member, ":")
-		}
-		es, err = s.read(ctx, &k, names...)
-		return err
+		return nil
 	})
 	return es, err
 }
