@@ -159,6 +159,7 @@ func (c *conn) take(now time.Time) {
 	if len(a.chunk) > 0 && c.eng.Waiting() {
 		return
 	}
+	c.patience = time.Time{} // a link that has ended no longer waits for memory
 	c.next.untaken = len(a.chunk)
 	if c.eng.Done() { // the engine takes no more bytes
 		c.next.untaken = 0

@@ -2,11 +2,13 @@ package amqp
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -167,5 +169,48 @@ func TestAPartOfAMessageHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 		if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondMessageSizeExceeded {
 			t.Errorf("got %+v, want it to be rejected for its size", d)
 		}
+	})
+}
+
+// The client deletes the queue to which a message waits for memory.
+func TestAConnectionIsIdleAfterItsLinkHasEndedDuringAWaitForMemory(t *testing.T) {
+	t.Parallel()
+	b := newFakeBroker("q1")
+	memory := fair.New(1<<20, nil, nil)
+	synctest.Test(t, func(t *testing.T) {
+		here, there := net.Pipe()
+		c, err := New(b, &fakeAuthority{}, Options{Pools: fair.Pools{Budget: memory}}).admit(there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = c.run(t.Context())
+			c.dispose()
+		}()
+		p := newPeer(t, here)
+		p.open()
+		p.attach(0, wire.RoleSender, "q1")
+		await[*wire.Flow](p)
+		other := memory.Share(func() {})
+		defer other.Close()
+		other.Add(1 << 20) // all of it
+		p.transfer(last(0), plainMessage(1000))
+		synctest.Wait()
+		if memory.Stats().Waiting != 1 {
+			t.Fatal("the message does not wait for memory")
+		}
+		b.disable("q1", core.NotFound)
+		await[*wire.Detach](p)
+		synctest.Wait()
+		var next time.Time
+		later := time.Now().Add(2 * fair.Patience)
+		c.Owner.Do(func() { next = c.tick(later) })
+		if !next.After(later) {
+			t.Errorf("the connection's timer is due %v ago, so it would fire for ever", later.Sub(next))
+		}
+		_ = here.Close()
+		<-served
 	})
 }
