@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -35,7 +36,10 @@ const (
 	// transmit divides its patience into writeGlances time-outs. After each, it checks whether the
 	// client has read anything: a partial write does not show when that was.
 	writeGlances = 6
-	keptBuffer   = 256 << 10
+	// secureChunk is writeChunk over TLS: the largest record. Nothing can be written after a time-out,
+	// so each chunk has all of the patience.
+	secureChunk = 16 << 10
+	keptBuffer  = 256 << 10
 	// lastWords is how long a client that was too slow has to read the close frame.
 	lastWords = 5 * time.Second
 
@@ -116,10 +120,13 @@ var errSlow = errors.New("the client does not read the frames that the gateway s
 // transmit writes the frames from byte done on. If the client reads nothing for the duration
 // patience, transmit sends only the rest of the current frame and a close frame.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
-	idle := 0
+	idle, glances, chunk := 0, writeGlances, writeChunk
+	if _, secure := nc.(interface{ ConnectionState() tls.ConnectionState }); secure {
+		glances, chunk = 1, secureChunk
+	}
 	for done < len(frames) {
-		_ = nc.SetWriteDeadline(time.Now().Add(patience / writeGlances))
-		n, err := nc.Write(frames[done:min(done+writeChunk, len(frames))])
+		_ = nc.SetWriteDeadline(time.Now().Add(patience / time.Duration(glances)))
+		n, err := nc.Write(frames[done:min(done+chunk, len(frames))])
 		done += n
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
@@ -128,7 +135,7 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 			idle = 0
 			continue
 		}
-		if idle++; idle < writeGlances {
+		if idle++; idle < glances {
 			continue
 		}
 		_ = nc.SetWriteDeadline(time.Now().Add(lastWords))

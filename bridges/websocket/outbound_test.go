@@ -1,9 +1,11 @@
 package websocket
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,41 @@ func TestAClientThatReadsSlowlyGetsEverything(t *testing.T) {
 		}()
 		if err := transmit(near, frames, 0, 30*time.Second); err != nil {
 			t.Errorf("got %v", err)
+		}
+		if n := <-got; n != int64(len(frames)) {
+			t.Errorf("got %d bytes of %d", n, len(frames))
+		}
+	})
+}
+
+// TestAClientThatPausesInTLSGetsEverything has a client read nothing for most of the patience. No
+// write over TLS can follow one that has timed out.
+func TestAClientThatPausesInTLSGetsEverything(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	certificates := server.TLS.Certificates
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer func() { _, _ = near.Close(), far.Close() }()
+		gateway, client := tls.Server(near, &tls.Config{Certificates: certificates}), tls.Client(far, &tls.Config{InsecureSkipVerify: true})
+		frames, mark := openFrame(nil)
+		frames = closeFrame(append(frames, make([]byte, 3*writeChunk)...), mark, opBinary)
+		got := make(chan int64)
+		go func() {
+			if err := client.Handshake(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(25 * time.Second)
+			sum, _ := io.CopyN(io.Discard, client, int64(len(frames)))
+			got <- sum
+		}()
+		if err := gateway.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		if err := transmit(gateway, frames, 0, 30*time.Second); err != nil {
+			t.Errorf("got %v", err)
+			_ = near.Close()
 		}
 		if n := <-got; n != int64(len(frames)) {
 			t.Errorf("got %d bytes of %d", n, len(frames))
