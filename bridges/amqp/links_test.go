@@ -513,3 +513,77 @@ func TestMessagesThatComeBackAreNotOvertaken(t *testing.T) {
 		}
 	}
 }
+
+// stepBroker settles, and gives credit back, when the test lets it.
+type stepBroker struct {
+	*fakeBroker
+	settle, drain chan struct{}
+
+	calls []int // settlements of each call
+}
+
+func (b *stepBroker) Settle(ctx context.Context, id core.Identity, address core.Address, settlements []core.Settlement) []error {
+	b.mu.Lock()
+	b.calls = append(b.calls, len(settlements))
+	b.mu.Unlock()
+	if len(settlements) > 0 {
+		<-b.settle
+	}
+	return b.fakeBroker.Settle(ctx, id, address, settlements)
+}
+
+func (b *stepBroker) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
+	r, err := b.fakeBroker.OpenReceiver(ctx, id, address, o)
+	return &stepReceiver{r, b}, err
+}
+
+type stepReceiver struct {
+	core.Receiver
+	b *stepBroker
+}
+
+func (r *stepReceiver) Drain(drained func(int)) {
+	go func() {
+		<-r.b.drain
+		r.Receiver.Drain(drained)
+	}()
+}
+
+// The client takes its credit back while deliveries are on their way and an earlier message is being unlocked. The
+// deliveries are then unlocked in one call, during which nothing is requested.
+func TestMessagesThatComeBackTwiceAreNotOvertaken(t *testing.T) {
+	t.Parallel()
+	b := &stepBroker{fakeBroker: newFakeBroker("q1")}
+	bubble(t, b, &fakeAuthority{}, Options{}, func(p *peer, _ context.CancelFunc) {
+		b.settle, b.drain = make(chan struct{}), make(chan struct{})
+		p.open()
+		b.put(t, "q1", 1)
+		p.attach(0, wire.RoleReceiver, "q1")
+		p.flowTo(0, 0, 0, 3, false)
+		await[*wire.Transfer](p)
+		p.send(0, &wire.Disposition{Role: wire.RoleReceiver, State: wire.Released{}})
+		synctest.Wait()
+		p.flowTo(0, 1, 0, 4, false)
+		p.flowTo(0, 1, 0, 0, false)
+		synctest.Wait()
+		b.put(t, "q1", 2)
+		synctest.Wait()
+		b.settle <- struct{}{}
+		await[*wire.Disposition](p)
+		synctest.Wait()
+		close(b.drain)
+		b.put(t, "q1", 1)
+		p.flowTo(0, 1, 0, 4, false)
+		synctest.Wait()
+		b.mu.Lock()
+		calls, ready := b.calls, len(b.queues["q1"].ready)
+		b.mu.Unlock()
+		if !slices.Equal(calls, []int{1, 2}) || ready != 2 {
+			t.Errorf("got calls with %v settlements and %d messages in the queue, want calls with 1 and 2, and the messages before and after these 2", calls, ready)
+		}
+		close(b.settle)
+		for range 4 {
+			await[*wire.Transfer](p)
+		}
+	})
+}

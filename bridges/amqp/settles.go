@@ -62,6 +62,9 @@ func (c *conn) settle(address core.Address, item settleItem, s core.Settlement) 
 }
 
 func (p *settleQueue) start() {
+	if p.settling || len(p.items) == 0 { // settled can add p to conn.full twice
+		return
+	}
 	items, settlements := p.items, p.settlements
 	p.items, p.settlements = nil, nil
 	p.settling = true
