@@ -132,7 +132,7 @@ func (m *mover) check(ctx context.Context) (err error) {
 		switch {
 		case err != nil:
 			return err
-		case target == m.from:
+		case core.FoldName(target.String()) == core.FoldName(m.from.String()):
 			return core.Refuse(core.InvalidArgument, "The messages are already in '%s': choose another target.", to)
 		case e.Kind != core.Subscription && target.Sub == core.Main && e.Settings.RequiresDuplicateDetection && !m.request.NewMessageIDs:
 			return core.Refuse(core.NotAllowed, "'%s' detects duplicates and would drop messages whose ids it has seen: request new message ids (newMessageIds, or --new-message-id on the command line).", e.Name)
