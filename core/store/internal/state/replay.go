@@ -63,7 +63,7 @@ func (r *Replay) Do(x *Effect) {
 		return
 	}
 	h := r.home
-	if (x.Kind >= EffectSeen && x.Kind <= EffectForget || x.Kind == EffectClear) && r.isOld(0) {
+	if x.Kind >= EffectLast && x.Kind <= EffectClear && r.isOld(0) {
 		return
 	}
 	switch x.Kind {
