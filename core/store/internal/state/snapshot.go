@@ -232,7 +232,7 @@ func (o *snapshotWriter) messages(home *entityState, sub core.SubQueue) {
 func (o *snapshotWriter) events(home *entityState) {
 	next, h := int64(0), &home.history
 	o.pieces(home, Piece{Kind: PieceEvents, Of: home.ref}, func(*Piece) bool {
-		if next == 0 && h.trimmed > 0 {
+		if next < h.trimmed { // also if events that no piece contains were dropped since the last piece
 			o.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
 		}
 		next = max(next, h.trimmed)
