@@ -46,6 +46,35 @@ type Listing struct {
 	Topic string // for the kind Subscription: the topic whose subscriptions to list
 }
 
+// EachEntity visits each entity of a listing once, by lower-case name. page returns up to top entities
+// from the index skip on; a shorter page is the last. A deletion between two pages moves later
+// entities to the front. So each page begins with the last entity of the page before; if that entity
+// has moved, EachEntity goes back, and reads what it may have missed. visit gets an entity with its
+// index in the page.
+func EachEntity(top int, page func(skip int) ([]Entity, error), visit func(i int, e *Entity)) error {
+	last := "" // lower-case name of the entity that was visited last
+	for skip := 0; ; {
+		es, err := page(skip)
+		if err != nil {
+			return err
+		}
+		if skip > 0 && (len(es) == 0 || FoldName(es[0].Name) > last) {
+			skip = max(skip-top, 0)
+			continue
+		}
+		for i := range es {
+			if name := FoldName(es[i].Name); name > last {
+				last = name
+				visit(i, &es[i])
+			}
+		}
+		if len(es) < top {
+			return nil
+		}
+		skip += top - 1
+	}
+}
+
 // TopicView is a topic with all its subscriptions at one moment.
 type TopicView struct {
 	Entity

@@ -203,29 +203,8 @@ func (b *Broker) eachQueueAndTopic(ctx context.Context, visit func(*core.Entity)
 	return b.walkListing(ctx, core.Listing{Kind: core.Topic}, visit)
 }
 
-// walkListing visits each entity once, in the order of the lower-case names. A deletion between two
-// pages moves later entities to the front. So each page begins with the last entity of the page
-// before; if that entity has moved, walkListing goes back, and reads what it may have missed.
 func (b *Broker) walkListing(ctx context.Context, l core.Listing, visit func(*core.Entity)) error {
-	last := "" // lower-case name of the entity that was visited last
-	for skip := 0; ; {
-		page, err := b.store.Entities(ctx, b.ns.ID, l, skip, listPage)
-		if err != nil {
-			return err
-		}
-		if skip > 0 && (len(page) == 0 || core.FoldName(page[0].Name) > last) {
-			skip = max(skip-listPage, 0)
-			continue
-		}
-		for i := range page {
-			if name := core.FoldName(page[i].Name); name > last {
-				last = name
-				visit(&page[i])
-			}
-		}
-		if len(page) < listPage {
-			return nil
-		}
-		skip += listPage - 1
-	}
+	return core.EachEntity(listPage, func(skip int) ([]core.Entity, error) {
+		return b.store.Entities(ctx, b.ns.ID, l, skip, listPage)
+	}, func(_ int, e *core.Entity) { visit(e) })
 }

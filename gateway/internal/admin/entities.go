@@ -97,15 +97,14 @@ func (a *API) entities(c *call) (any, error) {
 }
 
 func (a *API) listEntities(c *call, l core.Listing) (all []api.Entity, err error) {
-	for {
-		es, counts, err := a.Broker.Entities(c.Context(), c.id, l, len(all), entityPage)
-		if err != nil || len(es) == 0 {
-			return all, err
-		}
-		for i := range es {
-			all = append(all, api.Entity{Name: es[i].Name, Kind: es[i].Kind.Word(), Status: string(es[i].Settings.Status), Runtime: counts[i]})
-		}
-	}
+	var counts []core.Runtime
+	err = core.EachEntity(entityPage, func(skip int) (es []core.Entity, err error) {
+		es, counts, err = a.Broker.Entities(c.Context(), c.id, l, skip, entityPage)
+		return es, err
+	}, func(i int, e *core.Entity) {
+		all = append(all, api.Entity{Name: e.Name, Kind: e.Kind.Word(), Status: string(e.Settings.Status), Runtime: counts[i]})
+	})
+	return all, err
 }
 
 func (a *API) history(c *call) (any, error) {

@@ -79,18 +79,18 @@ func (b *Writer) namespaces(ctx context.Context) error {
 // catalogue writes the descriptions of a namespace's entities, each topic before its subscriptions.
 // It adds the names of subscriptions to known, by ID. It returns the queues, topics and schedules.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
+	names := map[string]bool{} // an entity may be replaced by one of another kind in the meantime
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
-		for skip := 0; ; skip += listPage {
-			some, err := b.Store.Entities(ctx, namespace, core.Listing{Kind: kind}, skip, listPage)
-			if err != nil {
-				return nil, err
+		err := core.EachEntity(listPage, func(skip int) ([]core.Entity, error) {
+			return b.Store.Entities(ctx, namespace, core.Listing{Kind: kind}, skip, listPage)
+		}, func(_ int, e *core.Entity) {
+			if name := core.FoldName(e.Name); !names[name] {
+				names[name] = true
+				sources = append(sources, e)
 			}
-			for i := range some {
-				sources = append(sources, &some[i])
-			}
-			if len(some) < listPage {
-				break
-			}
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	var written []*core.Entity
@@ -115,7 +115,7 @@ func (b *Writer) catalogue(ctx context.Context, namespace string, known map[stri
 				return nil, err
 			}
 		}
-		written = append(written, e)
+		written = append(written, &described[0]) // not e: the topic may have been replaced in the meantime
 	}
 	return written, nil
 }
