@@ -17,7 +17,12 @@ func TestMessagesAreNotMovedToTheirOwnQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
 	id := core.Identity{{Namespace: "ns", NamespaceID: "ns", Rights: core.AllRights}}
 	for _, name := range []string{"orders", "other"} {
 		settings := core.DefaultSettings(core.Queue)
