@@ -1,16 +1,11 @@
 package file
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/file/internal/journal"
-	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -48,21 +43,14 @@ func TestAClearDuringASnapshotStays(t *testing.T) {
 				}
 			}
 			writes := 0
-			_, err := s.log.WriteSnapshot(t.Context(), s.log.End(), func(w io.Writer) error {
-				out := bufio.NewWriter(w)
-				err := journal.Write(meanwhile{out, func() {
-					if writes == moment {
-						writes++ // Clear makes the snapshot write more
-						during()
-						return
-					}
-					writes++
-				}}, s.Store, s.journal.End, func(state.Ref) {})
-				return errors.Join(err, out.Flush())
+			snapshotWhile(t, s, func() {
+				if writes == moment {
+					writes++ // Clear makes the snapshot write more
+					during()
+					return
+				}
+				writes++
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if writes <= moment {
 				t.Skip("the snapshot has fewer pieces")
 			}

@@ -28,6 +28,19 @@ func (w meanwhile) Write(b []byte) (int, error) {
 	return w.Writer.Write(b)
 }
 
+// snapshotWhile writes a snapshot, and calls do before each of its writes.
+func snapshotWhile(t *testing.T, s *Store, do func()) {
+	t.Helper()
+	_, err := s.log.WriteSnapshot(t.Context(), s.log.End(), func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<16)
+		err := journal.Write(meanwhile{out, do}, s.Store, s.journal.End, func(state.Ref) {})
+		return errors.Join(err, out.Flush())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Message ids and keys of moves that are remembered and forgotten while a snapshot is written are
 // those of the memory engine after a restart.
 func TestIDsOfASnapshotUnderWay(t *testing.T) {
@@ -83,18 +96,11 @@ func TestIDsOfASnapshotUnderWay(t *testing.T) {
 				act()
 			}
 			for range 3 {
-				_, err = s.log.WriteSnapshot(t.Context(), s.log.End(), func(w io.Writer) error {
-					out := bufio.NewWriterSize(w, 1<<16)
-					err := journal.Write(meanwhile{out, func() {
-						if dice.IntN(2) == 0 {
-							act()
-						}
-					}}, s.Store, s.journal.End, func(state.Ref) {})
-					return errors.Join(err, out.Flush())
+				snapshotWhile(t, s, func() {
+					if dice.IntN(2) == 0 {
+						act()
+					}
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
 				for range dice.IntN(20) {
 					act()
 				}

@@ -1,16 +1,11 @@
 package file
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/file/internal/journal"
-	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -42,20 +37,13 @@ func TestEventsDroppedDuringASnapshot(t *testing.T) {
 			clock.Advance(50 * time.Minute)
 			note(10_000, newer)
 			writes := 0
-			_, err := s.log.WriteSnapshot(t.Context(), s.log.End(), func(w io.Writer) error {
-				out := bufio.NewWriter(w)
-				err := journal.Write(meanwhile{out, func() {
-					if writes == moment {
-						clock.Advance(20 * time.Minute) // the first events are too old
-						note(10_000+newer, 1)
-					}
-					writes++
-				}}, s.Store, s.journal.End, func(state.Ref) {})
-				return errors.Join(err, out.Flush())
+			snapshotWhile(t, s, func() {
+				if writes == moment {
+					clock.Advance(20 * time.Minute) // the first events are too old
+					note(10_000+newer, 1)
+				}
+				writes++
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if writes <= moment {
 				t.Skip("the snapshot has fewer pieces")
 			}
