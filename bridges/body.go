@@ -15,17 +15,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, memory *fair.Share, limit 
 	if r.ContentLength == 0 {
 		return []byte{}, nil
 	}
-	control := http.NewResponseController(w)
-	body, err := memory.Gather(r.Context(), fair.Arrival{
-		Reader: r.Body, Size: r.ContentLength, Limit: limit,
-		Deadline: func(at time.Time) error {
-			_ = control.SetReadDeadline(at) // ignore the error: writers of tests have no deadlines
-			return nil
-		},
-	})
+	body, err := Gather(w, r, memory, fair.Arrival{Limit: limit})
 	switch {
 	case err == nil:
-		_ = control.SetReadDeadline(time.Time{}) // net/http would later take the expired deadline for a disconnect
 		return body, nil
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
@@ -33,4 +25,20 @@ func ReadBody(w http.ResponseWriter, r *http.Request, memory *fair.Share, limit 
 		return nil, err
 	}
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
+}
+
+// Gather reads a request's body as Share.Gather does. The deadline of the connection is that of the
+// next part of the body, until the body has arrived.
+func Gather(w http.ResponseWriter, r *http.Request, memory *fair.Share, a fair.Arrival) ([]byte, error) {
+	control := http.NewResponseController(w)
+	a.Reader, a.Size = r.Body, r.ContentLength
+	a.Deadline = func(at time.Time) error {
+		_ = control.SetReadDeadline(at) // ignore the error: writers of tests have no deadlines
+		return nil
+	}
+	body, err := memory.Gather(r.Context(), a)
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{}) // net/http would later take the expired deadline for a disconnect
+	}
+	return body, err
 }

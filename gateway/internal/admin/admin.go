@@ -75,11 +75,11 @@ func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 
 type call struct {
 	*http.Request
+	w      http.ResponseWriter
 	id     core.Identity
 	path   string // the path below the endpoint, without slashes at its ends
 	status int    // HTTP status of the answer; 0 means 200
 	memory *fair.Share
-	late   func(time.Time) error // sets when the next part of the body is too late
 }
 
 const maxBody = 64 << 10
@@ -91,12 +91,10 @@ func (c *call) read(request any, example string) error {
 // gather reads a body of up to most bytes. The body counts toward the memory of messages in
 // progress.
 func (c *call) gather(most int64) ([]byte, error) {
-	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Deadline: c.late, Control: true})
+	body, err := bridges.Gather(c.w, c.Request, c.memory, fair.Arrival{Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
-	case err == nil:
-		return body, c.late(time.Time{}) // net/http would later take the expired deadline for a disconnect
-	case code == core.Busy || code == core.QuotaExceeded:
-		return nil, err
+	case err == nil || code == core.Busy || code == core.QuotaExceeded:
+		return body, err
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes, which is the limit.", most)
 	case errors.Is(err, fair.ErrTooSlow):
@@ -126,14 +124,6 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 		return core.Refuse(core.InvalidArgument, "The body is not valid: %v. It must be JSON such as %s.", err, example)
 	}
 	return nil
-}
-
-func lateness(w http.ResponseWriter) func(time.Time) error {
-	control := http.NewResponseController(w)
-	return func(at time.Time) error {
-		_ = control.SetReadDeadline(at) // ignore the error: writers of tests have no deadlines
-		return nil
-	}
 }
 
 // anyMethod is for endpoints that check the method themselves.
@@ -177,7 +167,7 @@ func (a *API) Routes() map[string]http.Handler {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			memory := a.Process.Messages.Share(nil)
 			defer memory.Close()
-			c := &call{Request: r, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK, memory: memory, late: lateness(w)}
+			c := &call{Request: r, w: w, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK, memory: memory}
 			var err error
 			if c.id, err = a.authenticate(r); err == nil {
 				memory.Join(fair.Of(c.id))

@@ -79,7 +79,7 @@ func TestALargeBodyThatArrivesSteadilyMayTakeLong(t *testing.T) {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute))
 			memory := fair.New(0, nil, nil).Share(nil)
 			defer memory.Close()
-			c := call{Request: r, memory: memory, late: lateness(w)}
+			c := call{Request: r, w: w, memory: memory}
 			body, err := c.gather(maxDeposit)
 			if err == nil && len(body) != piece*pieces {
 				err = fmt.Errorf("%d bytes arrived", len(body))
